@@ -6,37 +6,37 @@
 //! - `connection`: a proven link, its comms and its lanes. `posting`: operations of a program on
 //!   it. `driving`: a step of it. Both call `actions`, which executes the protocol's actions, and
 //!   `messages`, which moves the bytes on the link.
-//! - `attending`: wake-ups of a connection, the time of its next drive, and its counts.
+//! - `wakeups`: wake-ups of a connection, the time of its next drive, and its counts.
 //! - `commons`: state that every peer of a session reads and writes, and the gate that tells
 //!   threads without the engine whether operations may be posted.
 //! - `comm_setup`, `comm_opening`: set-up of the comms, both ways at once, by a worker, with credit
 //!   so that bounce buffers have room.
 //! - `deferred_failure`: a plugin call that failed as calls do when the other end has died, or the
 //!   way to it.
-//! - `dial_places`: addresses at which a peer's channels may be dialled, and the time at which this
+//! - `dial_policy`: addresses at which a peer's channels may be dialled, and the time at which this
 //!   end says that it could not. Pure.
 //! - `ending`: end of a peer, and what cannot be freed yet then.
-//! - `kept_messages`: unexpected messages, and unread answers.
+//! - `message_buffers`: unexpected messages, and unread answers.
 //! - `session_context`: settings, plugin and identity of the session.
 //! - `waiting`: operations and notifications that wait for a peer's link, and the connection and
 //!   session that it is.
 //! - `watch`: watch on what a peer's counters say is wrong.
 
 mod actions;
-mod attending;
 mod comm_opening;
 mod comm_setup;
 pub(crate) mod commons;
 pub(crate) mod connection;
 mod deferred_failure;
-mod dial_places;
+mod dial_policy;
 mod driving;
 pub(crate) mod ending;
-mod kept_messages;
+mod message_buffers;
 mod messages;
+mod pending_posts;
 mod posting;
 pub(crate) mod session_context;
-mod waiting;
+mod wakeups;
 pub(crate) mod watch;
 
 use std::net::IpAddr;
@@ -50,10 +50,10 @@ use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::Direction;
 
-use self::commons::{Commons, MOST_HANDED_IN, PostGate};
+use self::commons::{Commons, MAX_QUEUED_POSTS, PostGate};
 use self::connection::{ChannelRecord, Connection};
-use self::dial_places::DialPlaces;
-use self::waiting::{Origin, Waiting};
+use self::dial_policy::DialPolicy;
+use self::pending_posts::{PeerOrigin, PendingPosts};
 use self::watch::{PeerWatch, WatchContext};
 use crate::control::connector::Connector;
 use crate::control::identity::ChannelClaim;
@@ -69,7 +69,7 @@ use crate::types::{PeerKey, PeerName};
 
 /// Stage of a peer's life.
 #[derive(Debug)]
-enum State {
+enum ConnectionState {
     /// Its control listener is being reached, and the secret proven.
     Dialling(Box<Connector>),
     /// The peer came in and has proven itself.
@@ -77,12 +77,12 @@ enum State {
     /// Its link is proven: comms when they are needed, transfers, then the goodbye.
     Linked(Box<Connection>),
     /// The peer is over.
-    Gone(Box<Gone>),
+    Gone(Box<EndedPeer>),
 }
 
 /// Remains of a peer that is over.
 #[derive(Debug)]
-struct Gone {
+struct EndedPeer {
     why: Error,
     agreement: Option<Agreement>,
     messages: MessageStats,
@@ -93,15 +93,15 @@ struct Gone {
 pub(crate) struct Peer {
     key: PeerKey,
     name: PeerName,
-    origin: Origin,
-    state: State,
+    origin: PeerOrigin,
+    state: ConnectionState,
     /// Whether the program has disconnected it, or closed the session.
     is_left: bool,
     /// Gate that shows others whether operations may be posted to it.
     gate: Arc<PostGate>,
     watch: PeerWatch,
     /// Operations that were posted before it had a link.
-    waiting: Waiting,
+    pending: PendingPosts,
 }
 
 /// Stage of a peer's life, for threads that wait for it.
@@ -118,20 +118,21 @@ pub(crate) enum PeerStatus<'a> {
 }
 
 impl Peer {
-    fn new(key: PeerKey, name: PeerName, origin: Origin, state: State) -> Self {
-        let (gate, watch, waiting) = (Arc::default(), PeerWatch::default(), Waiting::default());
-        Self { key, name, origin, state, is_left: false, gate, watch, waiting }
+    fn new(key: PeerKey, name: PeerName, origin: PeerOrigin, state: ConnectionState) -> Self {
+        let (gate, watch, pending) =
+            (Arc::default(), PeerWatch::default(), PendingPosts::default());
+        Self { key, name, origin, state, is_left: false, gate, watch, pending }
     }
 
     /// Returns a peer that is to be reached.
     pub(crate) fn dial(key: PeerKey, name: PeerName, connector: Connector) -> Self {
-        let origin = Origin::dialled(&connector);
-        Self::new(key, name, origin, State::Dialling(Box::new(connector)))
+        let origin = PeerOrigin::outbound(&connector);
+        Self::new(key, name, origin, ConnectionState::Dialling(Box::new(connector)))
     }
 
     /// Returns a peer that came in and has proven itself: [`link_up`](Self::link_up) is next.
     pub(crate) fn welcome(key: PeerKey, name: PeerName, introduction: Box<Introduction>) -> Self {
-        Self::new(key, name, Origin::came(introduction), State::Welcomed)
+        Self::new(key, name, PeerOrigin::inbound(introduction), ConnectionState::Welcomed)
     }
 
     /// Takes the proven link. The connection info that the program has for the peer lists the
@@ -147,16 +148,16 @@ impl Peer {
         let (key, name, session) = (self.key, &self.name, &cx.session);
         let uses_other_nics = session.plugin.is_hardware() || !session.options.nics.is_empty();
         let ends = [link.local_ip(), link.peer_ip()];
-        let places = DialPlaces::new(ends, loaded, nics::interfaces, uses_other_nics);
+        let policy = DialPolicy::new(ends, loaded, nics::interfaces, uses_other_nics);
         cx.ledger.notifications.add_sender(key, name.clone());
         let agreed = (agreement, channels);
-        let mut connection = Connection::new(key, name, link, places, agreed, now, session);
+        let mut connection = Connection::new(key, name, link, policy, agreed, now, session);
         connection.watch(&session.poller);
         if agreement.on_demand {
-            connection.tell_up(agreement);
+            connection.log_up(agreement);
         }
-        self.waiting.hand_over(&mut connection);
-        self.state = State::Linked(Box::new(connection));
+        self.pending.hand_over(&mut connection);
+        self.state = ConnectionState::Linked(Box::new(connection));
     }
 
     pub(crate) fn name(&self) -> &PeerName {
@@ -170,12 +171,12 @@ impl Peer {
 
     pub(crate) fn status(&self) -> PeerStatus<'_> {
         match &self.state {
-            State::Dialling(_) | State::Welcomed => PeerStatus::Connecting,
-            State::Linked(connection) => match connection.protocol.stage() {
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => PeerStatus::Connecting,
+            ConnectionState::Linked(connection) => match connection.protocol.stage() {
                 PeerStage::Connecting => PeerStatus::Connecting,
                 PeerStage::Up | PeerStage::Closing { .. } | PeerStage::Over => PeerStatus::Up,
             },
-            State::Gone(gone) => match &gone.why {
+            ConnectionState::Gone(gone) => match &gone.why {
                 Error::PeerGone { how: Departure::Goodbye, .. } => PeerStatus::Parted,
                 why => PeerStatus::Failed(why),
             },
@@ -185,7 +186,7 @@ impl Peer {
     /// Returns the number of this connection with this session, if it is one, and neither end is
     /// leaving.
     pub(crate) fn connection_with(&self, session: &SessionId) -> Option<u16> {
-        let Origin { session: other, connection, .. } = &self.origin;
+        let PeerOrigin { session: other, connection, .. } = &self.origin;
         (session == other && !self.is_leaving()).then_some(*connection)
     }
 
@@ -207,7 +208,7 @@ impl Peer {
 
     /// Asks the peer whether it has lost this connection: its session begins the connection anew.
     pub(crate) fn doubt(&mut self, now: Instant) {
-        if let State::Linked(connection) = &mut self.state {
+        if let ConnectionState::Linked(connection) = &mut self.state {
             connection.protocol.handle_doubt(now);
         }
     }
@@ -215,25 +216,29 @@ impl Peer {
     /// Returns whether it is over, or one of the ends is leaving.
     pub(crate) fn is_leaving(&self) -> bool {
         match &self.state {
-            State::Dialling(_) | State::Welcomed => false,
-            State::Linked(connection) => connection.protocol.is_leaving(),
-            State::Gone(_) => true,
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => false,
+            ConnectionState::Linked(connection) => connection.protocol.is_leaving(),
+            ConnectionState::Gone(_) => true,
         }
     }
 
     /// Returns the dial that is under way.
     pub(crate) fn connector(&self) -> Option<&Connector> {
-        if let State::Dialling(connector) = &self.state { Some(connector) } else { None }
+        if let ConnectionState::Dialling(connector) = &self.state { Some(connector) } else { None }
     }
 
     /// Returns the dial that is under way, to be changed.
     pub(crate) fn connector_mut(&mut self) -> Option<&mut Connector> {
-        if let State::Dialling(connector) = &mut self.state { Some(connector) } else { None }
+        if let ConnectionState::Dialling(connector) = &mut self.state {
+            Some(connector)
+        } else {
+            None
+        }
     }
 
     /// Returns whether it is over.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self.state, State::Gone(_))
+        matches!(self.state, ConnectionState::Gone(_))
     }
 
     /// Returns whether the program has left it.
@@ -244,19 +249,21 @@ impl Peer {
     /// Returns the reason why it is over, if it is.
     pub(crate) fn why_gone(&self) -> Option<&Error> {
         match &self.state {
-            State::Gone(gone) => Some(&gone.why),
-            State::Dialling(_) | State::Welcomed | State::Linked(_) => None,
+            ConnectionState::Gone(gone) => Some(&gone.why),
+            ConnectionState::Dialling(_)
+            | ConnectionState::Welcomed
+            | ConnectionState::Linked(_) => None,
         }
     }
 
     /// Returns the state in words, for reports and errors.
     pub(crate) fn state(&self) -> &'static str {
         match (&self.state, self.status()) {
-            (State::Dialling(connector), _) => connector.state(),
-            (State::Welcomed, _) => "welcomed",
-            (State::Linked(connection), _) => connection.protocol.state(),
-            (State::Gone(_), PeerStatus::Parted) => "closed",
-            (State::Gone(_), _) => "gone",
+            (ConnectionState::Dialling(connector), _) => connector.state(),
+            (ConnectionState::Welcomed, _) => "welcomed",
+            (ConnectionState::Linked(connection), _) => connection.protocol.state(),
+            (ConnectionState::Gone(_), PeerStatus::Parted) => "closed",
+            (ConnectionState::Gone(_), _) => "gone",
         }
     }
 
@@ -269,8 +276,10 @@ impl Peer {
     /// Returns its connection, while it has one.
     pub(crate) fn connection(&self) -> Option<&Connection> {
         match &self.state {
-            State::Linked(connection) => Some(connection),
-            State::Dialling(_) | State::Welcomed | State::Gone(_) => None,
+            ConnectionState::Linked(connection) => Some(connection),
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed | ConnectionState::Gone(_) => {
+                None
+            }
         }
     }
 
@@ -282,9 +291,11 @@ impl Peer {
     pub(crate) fn connection_up(&mut self) -> Result<&mut Connection> {
         match &mut self.state {
             _ if self.is_left => Err(Error::Closed),
-            State::Linked(connection) => connection.check_up().map(|()| &mut **connection),
-            State::Gone(gone) => Err(gone.why.clone()),
-            State::Dialling(_) | State::Welcomed => Err(Error::PeerState {
+            ConnectionState::Linked(connection) => {
+                connection.check_up().map(|()| &mut **connection)
+            }
+            ConnectionState::Gone(gone) => Err(gone.why.clone()),
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => Err(Error::PeerState {
                 peer: self.name.to_string(),
                 state: "not connected",
                 cure: "post transfers while it is up",
@@ -299,40 +310,42 @@ impl Peer {
     }
 
     /// Shows at the gate what may be posted now.
-    pub(crate) fn show_at_gate(&self) {
+    pub(crate) fn update_gate(&self) {
         let connection = self.connection().filter(|_| !self.is_left);
         let takes = |direction, count| {
             connection.is_some_and(|it| it.protocol.check_posts(direction, count).is_ok())
         };
-        self.gate.set(takes(Direction::Send, 1), takes(Direction::Receive, MOST_HANDED_IN));
+        self.gate.set(takes(Direction::Send, 1), takes(Direction::Receive, MAX_QUEUED_POSTS));
     }
 
     /// Returns its connection, for changes that are good in any state.
     pub(crate) fn connection_mut(&mut self) -> Option<&mut Connection> {
         match &mut self.state {
-            State::Linked(connection) => Some(connection),
-            State::Dialling(_) | State::Welcomed | State::Gone(_) => None,
+            ConnectionState::Linked(connection) => Some(connection),
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed | ConnectionState::Gone(_) => {
+                None
+            }
         }
     }
 
     /// Returns the number of bytes of a whole chunk; 0 before it is agreed on.
     pub(crate) fn chunk_bytes(&self) -> u32 {
         let agreement = match &self.state {
-            State::Dialling(_) | State::Welcomed => None,
-            State::Linked(connection) => Some(connection.protocol.agreement()),
-            State::Gone(gone) => gone.agreement,
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => None,
+            ConnectionState::Linked(connection) => Some(connection.protocol.agreement()),
+            ConnectionState::Gone(gone) => gone.agreement,
         };
         agreement.map_or(0, |agreement| agreement.chunk_bytes)
     }
 
-    /// Looks at the counters of its connection.
-    pub(crate) fn watch(&mut self, look: &WatchContext<'_>, alarms: &mut Alarms) {
-        if let State::Linked(connection) = &mut self.state {
-            self.watch.look(connection, self.name.as_str(), look, alarms);
+    /// Checks the counters of its connection.
+    pub(crate) fn watch(&mut self, context: &WatchContext<'_>, alarms: &mut Alarms) {
+        if let ConnectionState::Linked(connection) = &mut self.state {
+            self.watch.check(connection, self.name.as_str(), context, alarms);
         }
     }
 
-    /// Returns whether a look at it finds what it has found before, until it is driven again.
+    /// Returns whether a check of it finds what it has found before, until it is driven again.
     pub(crate) fn is_idle(&self) -> bool {
         self.connection().is_none_or(Connection::is_idle)
     }
@@ -359,9 +372,9 @@ impl Peer {
     /// happens on its descriptors.
     pub(crate) fn attention(&self) -> Attention {
         match &self.state {
-            State::Dialling(connector) => connector.attention(),
-            State::Linked(connection) => connection.attention(),
-            State::Welcomed | State::Gone(_) => Attention::default(),
+            ConnectionState::Dialling(connector) => connector.attention(),
+            ConnectionState::Linked(connection) => connection.attention(),
+            ConnectionState::Welcomed | ConnectionState::Gone(_) => Attention::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 
-use crate::peer::commons::{MOST_HANDED_IN, PostGate};
+use crate::peer::commons::{MAX_QUEUED_POSTS, PostGate};
 use crate::plugin::registrations::OpenRegistration;
 use crate::reactor::poller::Poller;
 use crate::transfer::Post;
@@ -63,7 +63,7 @@ impl Inbox {
         }
         let Contents { memory, operations } = &mut *self.contents.lock();
         let before = operations.len();
-        if before + posts.len() > MOST_HANDED_IN || operations.try_reserve(posts.len()).is_err() {
+        if before + posts.len() > MAX_QUEUED_POSTS || operations.try_reserve(posts.len()).is_err() {
             return false;
         }
         for Post { memory: id, offset, bytes, tag } in posts.iter().copied() {

@@ -175,7 +175,7 @@ impl Engine {
     fn settle(&mut self, key: PeerKey, moved: bool) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         peer.note_ended(&mut self.ended);
-        peer.show_at_gate();
+        peer.update_gate();
         let wants = peer.attention();
         self.agenda.settle(key, Attention { again: wants.again | moved, ..wants });
     }

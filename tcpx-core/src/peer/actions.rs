@@ -16,7 +16,7 @@ use tcpx_sys::NetHandle;
 use super::comm_opening::Comms;
 use super::comm_setup::CommSetup;
 use super::commons::{Commons, Ledger};
-use super::connection::{Closing, Connection, phase_of};
+use super::connection::{ClosingComms, Connection, phase_of};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::reactor::poller::Target;
@@ -25,9 +25,9 @@ use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
 
 /// Bytes of parts that are sent in one go, before what has come is looked at.
-const PARTS_AT_ONCE: u64 = 1 << 20;
+const LINK_BYTES_AT_ONCE: u64 = 1 << 20;
 /// Bytes of parts that a kernel takes that was not asked, about.
-const USUAL_ROOM: u64 = 64 << 10;
+const DEFAULT_LINK_ROOM: u64 = 64 << 10;
 
 impl Connection {
     /// Sends a frame that nothing follows.
@@ -41,24 +41,28 @@ impl Connection {
     }
 
     /// Tells how many bytes of parts the kernel takes, but no more than `left`.
-    fn tell_part_room(&mut self, left: u64) {
+    fn report_link_room(&mut self, left: u64) {
         // Only a link on which nothing waits takes parts.
         let is_asked = left > 0 && self.protocol.sends_parts() && self.link.unsent_bytes() == 0;
         let room = if is_asked { self.link.room() } else { None };
         // Whatever the kernel takes, this end must send some for the kernel to say when it takes
         // more.
-        self.protocol.handle_part_room(room.unwrap_or(USUAL_ROOM).max(1).min(left));
+        self.protocol.handle_part_room(room.unwrap_or(DEFAULT_LINK_ROOM).max(1).min(left));
     }
 
     /// Does what the protocol says, until it says nothing more.
-    pub(super) fn act(&mut self, cx: &mut Commons) -> Result<()> {
-        self.act_with(PARTS_AT_ONCE, cx)
+    pub(super) fn execute_actions(&mut self, cx: &mut Commons) -> Result<()> {
+        self.execute_actions_within(LINK_BYTES_AT_ONCE, cx)
     }
 
     /// Does the same, but sends no more than `parts_left` bytes of parts.
-    pub(super) fn act_with(&mut self, mut parts_left: u64, cx: &mut Commons) -> Result<()> {
+    pub(super) fn execute_actions_within(
+        &mut self,
+        mut parts_left: u64,
+        cx: &mut Commons,
+    ) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
-        self.tell_part_room(parts_left);
+        self.report_link_room(parts_left);
         while let Some(action) = self.protocol.poll_action() {
             match action {
                 Action::Send(frame) => self.send(&frame)?,
@@ -67,19 +71,21 @@ impl Connection {
                 }
                 Action::SendListed { frame, bytes, note } => {
                     let sent = bytes.as_ref().map_or(0, |(_, stretch)| stretch.bytes());
-                    self.send_listed(&frame, bytes, note.as_deref(), &mut cx.ledger);
+                    self.send_on_link(&frame, bytes, note.as_deref(), &mut cx.ledger);
                     if self.link.unsent_bytes() > 0 {
                         self.protocol.handle_unsent(self.link.unsent_bytes());
                     }
                     parts_left = parts_left.saturating_sub(sent);
-                    self.tell_part_room(parts_left);
+                    self.report_link_room(parts_left);
                 }
                 Action::Note { number, is_published } => {
-                    self.take_note(number, is_published, &cx.ledger)?;
+                    self.release_note(number, is_published, &cx.ledger)?;
                 }
                 Action::Served(uses) => cx.ledger.exports.end_all(&uses),
                 Action::Refused(why) => self.warn_of_refusal(why),
-                Action::TakeKept { number, into } => self.take_kept(number, into, &mut cx.ledger),
+                Action::TakeKept { number, into } => {
+                    self.take_unexpected(number, into, &mut cx.ledger)
+                }
                 Action::OpenChannels => self.begin_channels(cx)?,
                 Action::Connect(handles) => {
                     if let Some(setup) = &self.setup {
@@ -115,12 +121,13 @@ impl Connection {
                     // goodbye.
                     let (comms, stagings) = self.end_sends(&mut cx.ledger);
                     let ticket = close_comms(comms, &cx.workers);
-                    self.closing = Some(Closing { direction: Direction::Send, ticket, stagings });
+                    self.closing =
+                        Some(ClosingComms { direction: Direction::Send, ticket, stagings });
                 }
                 Action::CloseReceives => {
                     let ticket = close_comms(self.end_recvs(&mut cx.ledger), &cx.workers);
                     let (direction, stagings) = (Direction::Receive, Vec::new());
-                    self.closing = Some(Closing { direction, ticket, stagings });
+                    self.closing = Some(ClosingComms { direction, ticket, stagings });
                 }
                 Action::End { ending, during } => return Err(self.error_of_end(ending, during)),
             }
@@ -129,11 +136,11 @@ impl Connection {
     }
 
     /// Does what was decided before this ended, and needs no peer: an action before it has failed.
-    pub(super) fn settle(&mut self, ledger: &mut Ledger) {
+    pub(super) fn execute_remaining_actions(&mut self, ledger: &mut Ledger) {
         for action in self.protocol.take_actions() {
             match action {
                 Action::Served(uses) => ledger.exports.end_all(&uses),
-                Action::TakeKept { number, into } => self.take_kept(number, into, ledger),
+                Action::TakeKept { number, into } => self.take_unexpected(number, into, ledger),
                 Action::Complete(completion, list) => {
                     self.complete(&completion, list.as_deref(), ledger);
                 }
@@ -160,11 +167,11 @@ impl Connection {
 
     /// Begins to make the channels.
     fn begin_channels(&mut self, cx: &Commons) -> Result<()> {
-        let Some(places) = self.places.take() else { return Ok(()) };
+        let Some(policy) = self.policy.take() else { return Ok(()) };
         let (now, agreement) = (Instant::now(), self.protocol.agreement());
         let (session, workers) = (&cx.session, &cx.workers);
         let setup =
-            CommSetup::start(self.key, &self.name, places, agreement, session, workers, now)?;
+            CommSetup::start(self.key, &self.name, policy, agreement, session, workers, now)?;
         self.record.nics = setup.nics().to_vec();
         self.setup = Some(setup);
         self.protocol.handle_channels_begun(now);
@@ -197,12 +204,12 @@ impl Connection {
             Agreement { on_demand: true, channels, .. } => {
                 tracing::info!(peer = %self.name, channels, "channels are open");
             }
-            agreement => self.tell_up(agreement),
+            agreement => self.log_up(agreement),
         }
         Ok(())
     }
 
-    pub(super) fn tell_up(&self, agreement: Agreement) {
+    pub(super) fn log_up(&self, agreement: Agreement) {
         let Agreement { channels, chunk_bytes, authenticates, .. } = agreement;
         tracing::info!(peer = %self.name, channels, chunk_bytes, authenticates, "peer is up");
     }

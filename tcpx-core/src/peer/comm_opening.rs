@@ -11,7 +11,7 @@ use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::credit::BouncePool;
 use tcpx_sys::{MAX_UNPACK_ENTRIES, NetHandle, UNPACK_PAGE_BYTES};
 
-use super::dial_places::{DialAnswer, Standing};
+use super::dial_policy::{AddressTrust, DialResult};
 use super::session_context::SessionContext;
 use crate::error::{BounceBufferProblem, Error, MemoryUnavailable, PluginFailure, Result};
 use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};
@@ -31,7 +31,7 @@ pub(super) struct CommOpening {
     plugin: Arc<Plugin>,
     labels: Vec<CommLabel>,
     /// Whether the handles of the listen comms were given out.
-    has_told: bool,
+    handles_sent: bool,
     /// Listen comms whose peer has not come.
     listens: Vec<Option<ListenComm>>,
     accepted: Vec<Option<RecvComm>>,
@@ -39,7 +39,7 @@ pub(super) struct CommOpening {
     connects: Vec<Option<PendingConnect>>,
     connected: Vec<Option<SendComm>>,
     /// Answer that the peer gets to a dial that fails, and its time.
-    answer: DialAnswer,
+    dial: DialResult,
     /// Needs of each receive comm in the bounce buffer, if the buffer counts.
     credit: Option<CreditTerms>,
 }
@@ -54,28 +54,28 @@ impl CommOpening {
         Self {
             plugin: Arc::clone(plugin),
             labels,
-            has_told: false,
+            handles_sent: false,
             listens: Vec::new(),
             accepted: (0..channels).map(|_| None).collect(),
             connects: Vec::new(),
             connected: (0..channels).map(|_| None).collect(),
-            answer: DialAnswer::default(),
+            dial: DialResult::default(),
             credit,
         }
     }
 
     /// Returns the handles to send to the peer, once, when every channel listens.
     pub(super) fn new_handles(&mut self) -> Option<Vec<NetHandle>> {
-        if self.listens.is_empty() || std::mem::replace(&mut self.has_told, true) {
+        if self.listens.is_empty() || std::mem::replace(&mut self.handles_sent, true) {
             return None;
         }
         Some(self.listens.iter().flatten().map(ListenComm::handle).collect())
     }
 
-    /// Connects to the peer's handles, one for each channel. `standing` speaks for their addresses.
-    pub(super) fn connect(&mut self, handles: &[NetHandle], standing: Standing) {
-        if standing == Standing::Claimed {
-            self.answer = DialAnswer::claimed(Instant::now());
+    /// Connects to the peer's handles, one for each channel. `trust` speaks for their addresses.
+    pub(super) fn connect(&mut self, handles: &[NetHandle], trust: AddressTrust) {
+        if trust == AddressTrust::Claimed {
+            self.dial = DialResult::claimed(Instant::now());
         }
         let pending = |(label, handle): (&CommLabel, &NetHandle)| {
             Some(PendingConnect::new(&self.plugin, label.clone(), *handle))
@@ -88,8 +88,8 @@ impl CommOpening {
     ///
     /// # Errors
     /// Where the hardware plugin fails, with what is wrong with RxDM: its code does not say so.
-    pub(super) fn step(&mut self) -> Result<bool> {
-        self.ask().map_err(|error| match error {
+    pub(super) fn poll(&mut self) -> Result<bool> {
+        self.poll_comms().map_err(|error| match error {
             Error::Plugin(failure) if failure.cause.is_none() && self.plugin.is_hardware() => {
                 let cause = process::diagnose_rxdm().map(Box::new);
                 Error::Plugin(PluginFailure { cause, ..failure })
@@ -98,7 +98,7 @@ impl CommOpening {
         })
     }
 
-    fn ask(&mut self) -> Result<bool> {
+    fn poll_comms(&mut self) -> Result<bool> {
         if self.listens.is_empty() {
             let open = |label: &CommLabel| ListenComm::open(&self.plugin, label.clone()).map(Some);
             self.listens = self.labels.iter().map(open).collect::<Result<_>>()?;
@@ -124,14 +124,14 @@ impl CommOpening {
             match connect.poll() {
                 Ok(None) => continue,
                 Ok(comm) => *connected = comm,
-                Err(error) => self.answer.failed(error)?,
+                Err(error) => self.dial.failed(error)?,
             }
             *pending = None;
             moved = true;
         }
         if let Some(CommLabel { peer, .. }) = self.labels.first() {
             let is_connected = self.connected.iter().all(Option::is_some);
-            self.answer.check(peer, is_connected, Instant::now())?;
+            self.dial.check(peer, is_connected, Instant::now())?;
         }
         Ok(moved)
     }

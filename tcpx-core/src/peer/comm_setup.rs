@@ -12,7 +12,7 @@ use tcpx_protocol::frames::hello::Agreement;
 use tcpx_sys::NetHandle;
 
 use super::comm_opening::{CommOpening, Comms, CreditTerms};
-use super::dial_places::{DialPlaces, Standing};
+use super::dial_policy::{AddressTrust, DialPolicy};
 use crate::error::{Departure, Error, Phase, PluginHang, Result};
 use crate::peer::session_context::SessionContext;
 use crate::plugin::calls::LongCall;
@@ -26,9 +26,9 @@ use crate::workers::{JobStep, Workers};
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
-/// News of the set-up since the last look.
+/// Progress of the set-up since the last poll.
 #[derive(Debug, Default)]
-pub(crate) struct SetupNews {
+pub(crate) struct SetupProgress {
     /// Every channel listens: the handles to send to the peer.
     pub(crate) listening: Option<Vec<NetHandle>>,
     /// Chunks that there is room for on each channel, once every receive comm is accepted; empty:
@@ -40,12 +40,12 @@ pub(crate) struct SetupNews {
 
 /// State that the peer and the worker share. Locked for moments only, never during a call.
 #[derive(Debug, Default)]
-struct Shared {
+struct SetupState {
     /// The peer's handles, once they came, and what speaks for the addresses in them.
-    peer_handles: Option<(Vec<NetHandle>, Standing)>,
-    news: SetupNews,
-    /// Whether something in the news has not been looked at.
-    has_news: bool,
+    peer_handles: Option<(Vec<NetHandle>, AddressTrust)>,
+    progress: SetupProgress,
+    /// Whether the progress has changed since the last poll.
+    has_progress: bool,
     /// The first channel on which the peer is not accepted.
     accepting: Option<CommLabel>,
     comms: Option<Comms>,
@@ -58,26 +58,26 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct CommSetup {
     peer: PeerName,
-    places: DialPlaces,
+    policy: DialPolicy,
     nics: Vec<Arc<str>>,
     began_at: Instant,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SetupState>>,
 }
 
 impl CommSetup {
-    /// Begins to listen on every channel, for a peer whose own channels are dialled in these places
-    /// only.
+    /// Begins to listen on every channel, for a peer whose own channels are dialled only where the
+    /// policy allows it.
     pub(crate) fn start(
         key: PeerKey,
         peer: &PeerName,
-        places: DialPlaces,
+        policy: DialPolicy,
         agreement: Agreement,
         session: &SessionContext,
         workers: &Workers,
         now: Instant,
     ) -> Result<Self> {
         let (wanted, gpu) = (&session.options.nics, session.gpu_path.as_ref());
-        let chosen = nics::choose(&session.plugin, wanted, gpu, places.local())?;
+        let chosen = nics::choose(&session.plugin, wanted, gpu, policy.local())?;
         let labels: Vec<CommLabel> = (0..agreement.channels)
             .zip(chosen.iter().cycle())
             .map(|(channel, nic)| CommLabel {
@@ -91,14 +91,14 @@ impl CommSetup {
             })
             .collect();
         let nics: Vec<_> = labels.iter().map(|label| Arc::clone(&label.nic)).collect();
-        let places = places.over(nics.clone());
-        let shared = Shared { accepting: labels.first().cloned(), ..Shared::default() };
+        let policy = policy.with_nics(nics.clone());
+        let shared = SetupState { accepting: labels.first().cloned(), ..SetupState::default() };
         let shared = Arc::new(Mutex::new(shared));
         let credit = CreditTerms::new(agreement, session);
         let mut opening = Some(CommOpening::new(&session.plugin, labels, credit));
         let (seen, mut pause) = (Arc::clone(&shared), FIRST_PAUSE);
         workers.for_peer(key).run(move || {
-            let step = step(&mut opening, &seen);
+            let step = poll_opening(&mut opening, &seen);
             match step {
                 JobStep::Later(_) => {
                     pause = (2 * pause).min(LONGEST_PAUSE);
@@ -110,7 +110,7 @@ impl CommSetup {
                 }
             }
         });
-        Ok(Self { peer: peer.clone(), places, nics, began_at: now, shared })
+        Ok(Self { peer: peer.clone(), policy, nics, began_at: now, shared })
     }
 
     /// Returns the NIC of each channel.
@@ -125,7 +125,7 @@ impl CommSetup {
     /// elsewhere than to the peer. None is dialled then.
     pub(crate) fn connect(&self, handles: Vec<NetHandle>) -> Result<()> {
         let mut checked = Vec::with_capacity(handles.len());
-        let mut weakest = Standing::Known;
+        let mut weakest = AddressTrust::Known;
         for (channel, handle) in (0..).zip(handles) {
             let handle = PeerHandle::read(handle).map_err(|problem| Error::Protocol {
                 peer: self.peer.to_string(),
@@ -137,7 +137,7 @@ impl CommSetup {
                     phase: Phase::Connect,
                     how: Departure::ForeignAddress { channel, address },
                 };
-                weakest = weakest.max(self.places.standing(address).ok_or_else(foreign)?);
+                weakest = weakest.max(self.policy.trust(address).ok_or_else(foreign)?);
             }
             checked.push(handle.into_handle());
         }
@@ -154,18 +154,18 @@ impl CommSetup {
         Some(LongCall { peer: label.peer_key, call, hang })
     }
 
-    /// Returns the news of it, if there is any.
-    pub(crate) fn poll(&self) -> Result<Option<SetupNews>> {
+    /// Returns the progress since the last poll, if there is any.
+    pub(crate) fn poll(&self) -> Result<Option<SetupProgress>> {
         let mut shared = lock(&self.shared);
         if let Some(error) = &shared.error {
             return Err(error.clone());
         }
-        if !std::mem::take(&mut shared.has_news) {
+        if !std::mem::take(&mut shared.has_progress) {
             return Ok(None);
         }
-        let accepted = shared.news.accepted.clone();
-        let listening = shared.news.listening.take();
-        Ok(Some(SetupNews { listening, accepted, is_connected: shared.news.is_connected }))
+        let accepted = shared.progress.accepted.clone();
+        let listening = shared.progress.listening.take();
+        Ok(Some(SetupProgress { listening, accepted, is_connected: shared.progress.is_connected }))
     }
 
     /// Returns the comms by channel, when all are there.
@@ -180,13 +180,13 @@ impl Drop for CommSetup {
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<SetupState>) -> MutexGuard<'_, SetupState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the worker's next step, and returns it. The worker closes all comms that are not wanted
 /// any more.
-fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> JobStep {
+fn poll_opening(opening: &mut Option<CommOpening>, shared: &Mutex<SetupState>) -> JobStep {
     let peer_handles = {
         let mut shared = lock(shared);
         if shared.is_over {
@@ -202,10 +202,10 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> JobStep {
         shared.peer_handles.take()
     };
     let Some(comms) = opening else { return JobStep::Done };
-    if let Some((handles, standing)) = peer_handles {
-        comms.connect(&handles, standing);
+    if let Some((handles, trust)) = peer_handles {
+        comms.connect(&handles, trust);
     }
-    let moved = match comms.step() {
+    let moved = match comms.poll() {
         Ok(moved) => moved,
         Err(error) => {
             lock(shared).error = Some(error);
@@ -216,7 +216,7 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> JobStep {
         return JobStep::Later(Duration::ZERO);
     }
     let is_whole = comms.is_accepted() && comms.is_connected();
-    let news = SetupNews {
+    let progress = SetupProgress {
         listening: comms.new_handles(),
         accepted: comms.is_accepted().then(|| comms.credit()),
         is_connected: comms.is_connected(),
@@ -224,9 +224,9 @@ fn step(opening: &mut Option<CommOpening>, shared: &Mutex<Shared>) -> JobStep {
     let accepting = comms.first_accepting().cloned();
     let finished = if is_whole { opening.take().map(CommOpening::finish) } else { None };
     let mut shared = lock(shared);
-    let listening = news.listening.or(shared.news.listening.take());
-    shared.news = SetupNews { listening, ..news };
-    shared.has_news = true;
+    let listening = progress.listening.or(shared.progress.listening.take());
+    shared.progress = SetupProgress { listening, ..progress };
+    shared.has_progress = true;
     shared.accepting = accepting;
     shared.comms = finished;
     if is_whole { JobStep::Done } else { JobStep::Moved }
@@ -243,9 +243,9 @@ mod tests {
 
     fn setup(uses_other_nics: bool) -> CommSetup {
         let ends = [None, Some(PEER.into())];
-        let places = DialPlaces::new(ends, Vec::new(), Vec::new, uses_other_nics);
+        let policy = DialPolicy::new(ends, Vec::new(), Vec::new, uses_other_nics);
         let (peer, nics, began_at) = (PeerName::bound("p"), Vec::new(), Instant::now());
-        CommSetup { peer, places, nics, began_at, shared: Arc::default() }
+        CommSetup { peer, policy, nics, began_at, shared: Arc::default() }
     }
 
     #[test]
@@ -274,10 +274,13 @@ mod tests {
         with_pointer.0[80..88].fill(0x41);
         let setup = setup(true);
         setup.connect(vec![with_pointer]).unwrap();
-        assert_eq!(lock(&setup.shared).peer_handles.take(), Some((vec![clean], Standing::Known)));
+        assert_eq!(
+            lock(&setup.shared).peer_handles.take(),
+            Some((vec![clean], AddressTrust::Known))
+        );
         let other_nic = handle_to(Ipv4Addr::new(10, 0, 1, 7), 40_001);
         setup.connect(vec![clean, other_nic]).unwrap();
-        let (handles, standing) = lock(&setup.shared).peer_handles.take().unwrap();
-        assert_eq!((handles.len(), standing), (2, Standing::Claimed));
+        let (handles, trust) = lock(&setup.shared).peer_handles.take().unwrap();
+        assert_eq!((handles.len(), trust), (2, AddressTrust::Claimed));
     }
 }

@@ -68,7 +68,7 @@ impl Ledger {
 
 /// Most operations that all threads together may post between two looks of the thread that holds
 /// the engine.
-pub(crate) const MOST_HANDED_IN: usize = 1024;
+pub(crate) const MAX_QUEUED_POSTS: usize = 1024;
 
 /// Gate of posts to a peer. The thread that holds the engine writes it; a reader may be a step
 /// behind.
@@ -89,7 +89,7 @@ impl PostGate {
         self.sends.load(Ordering::Relaxed)
     }
 
-    /// Returns whether receives are taken, [`MOST_HANDED_IN`] of them.
+    /// Returns whether receives are taken, [`MAX_QUEUED_POSTS`] of them.
     pub(crate) fn takes_receives(&self) -> bool {
         self.receives.load(Ordering::Relaxed)
     }

@@ -14,8 +14,8 @@ use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
 
 use super::comm_setup::CommSetup;
 use super::deferred_failure::DeferredFailure;
-use super::dial_places::DialPlaces;
-use super::kept_messages::{KeptMessages, UnreadAnswers};
+use super::dial_policy::DialPolicy;
+use super::message_buffers::{MessageBuffers, UnreadAnswers};
 use super::session_context::SessionContext;
 use crate::control::identity::ChannelClaim;
 use crate::control::socket::{LinkError, LinkSocket};
@@ -40,7 +40,7 @@ pub(crate) struct ChannelRecord {
 
 /// Comms that the protocol wants closed, on their way.
 #[derive(Debug)]
-pub(super) struct Closing {
+pub(super) struct ClosingComms {
     pub(super) direction: Direction,
     pub(super) ticket: Ticket,
     /// Free when the comms are closed.
@@ -54,18 +54,18 @@ pub(crate) struct Connection {
     pub(super) name: PeerName,
     pub(super) link: LinkSocket,
     pub(super) protocol: PeerProtocol,
-    /// Places in which the peer's channels may be dialled, until they are.
-    pub(super) places: Option<DialPlaces>,
+    /// Policy for the addresses of the peer's channels, until they are dialled.
+    pub(super) policy: Option<DialPolicy>,
     /// The comms, while they are being connected.
     pub(super) setup: Option<CommSetup>,
     pub(super) send_lanes: Vec<SendLane>,
     pub(super) recv_lanes: Vec<RecvLane>,
     pub(super) record: ChannelRecord,
-    pub(super) closing: Option<Closing>,
+    pub(super) closing: Option<ClosingComms>,
     /// Messages that went ahead of their receives.
-    pub(super) kept: KeptMessages,
+    pub(super) unexpected: MessageBuffers,
     /// Notes of writes that are under way.
-    pub(super) kept_notes: KeptMessages,
+    pub(super) early_notes: MessageBuffers,
     /// Room for what is sent on the link of several pieces.
     pub(super) scratch: Vec<u8>,
     pub(super) unread_answers: UnreadAnswers,
@@ -81,12 +81,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Makes a connection of a proven link. Channels are dialled in these places only.
+    /// Makes a connection of a proven link. Channels are dialled only where the policy allows it.
     pub(super) fn new(
         key: PeerKey,
         name: &PeerName,
         link: LinkSocket,
-        places: DialPlaces,
+        policy: DialPolicy,
         (agreement, channels): (Agreement, ChannelClaim),
         now: Instant,
         session: &SessionContext,
@@ -107,13 +107,13 @@ impl Connection {
             link,
             protocol: PeerProtocol::new(opening, now),
             record: ChannelRecord::default(),
-            places: Some(places),
+            policy: Some(policy),
             setup: None,
             send_lanes: Vec::new(),
             recv_lanes: Vec::new(),
             closing: None,
-            kept: KeptMessages::default(),
-            kept_notes: KeptMessages::default(),
+            unexpected: MessageBuffers::default(),
+            early_notes: MessageBuffers::default(),
             scratch: Vec::new(),
             unread_answers: UnreadAnswers::default(),
             finished: Vec::new(),

@@ -12,7 +12,7 @@ use tcpx_sys::NcclResult;
 use crate::error::{Error, Phase, PluginFailure};
 
 /// Time that the link has to tell the cause.
-const SETTLES_IN: Duration = Duration::from_millis(500);
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
 
 /// A failure whose cause the control link may be about to tell.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ impl DeferredFailure {
 
     /// Returns the time at which the link's time is over.
     pub(super) fn ends_at(&self) -> Instant {
-        self.since + SETTLES_IN
+        self.since + GRACE_PERIOD
     }
 
     /// Returns the error, once the link has had its time and told of no other cause.
     pub(super) fn check(&self, now: Instant) -> Result<(), Error> {
-        if now.saturating_duration_since(self.since) < SETTLES_IN {
+        if now.saturating_duration_since(self.since) < GRACE_PERIOD {
             return Ok(());
         }
         Err(self.error.clone())
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn why_there_is_no_connection_is_known_to_who_does_not_accept() {
+    fn the_end_that_does_not_accept_knows_why() {
         let now = Instant::now();
         let cause = || Some(Box::new(Finding::new(&RXDM_REFUSES, "refused".to_owned())));
         let connect =
@@ -104,8 +104,8 @@ mod tests {
             let deferred =
                 DeferredFailure::new(failure(code), now).expect("the link may know more");
             assert!(deferred.check(now).is_ok());
-            assert!(deferred.check(now + SETTLES_IN / 2).is_ok());
-            let Err(Error::Plugin(failed)) = deferred.check(now + SETTLES_IN) else {
+            assert!(deferred.check(now + GRACE_PERIOD / 2).is_ok());
+            let Err(Error::Plugin(failed)) = deferred.check(now + GRACE_PERIOD) else {
                 panic!("the link said nothing, so the plugin's error is all there is")
             };
             assert_eq!(failed.code, code);

@@ -16,7 +16,7 @@ use super::comm_setup::CommSetup;
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::deferred_failure::DeferredFailure;
-use super::{Peer, State};
+use super::{ConnectionState, Peer};
 use crate::control::connector::Reached;
 use crate::error::{Error, Result};
 use crate::reactor::poller::Target;
@@ -25,13 +25,13 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 
 /// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
-const READS_A_ROUND: usize = 4;
+const READS_PER_ROUND: usize = 4;
 
 impl Connection {
     /// Makes one step: link, comms, posts and tests. Arrived chunks go into the batch. Returns
     /// whether anything moved.
     pub(super) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        let mut moved = self.settle_closing(cx)?;
+        let mut moved = self.poll_closing(cx)?;
         if self.protocol.is_parted() {
             // The peer may be through, and its link with it.
             return Ok(moved);
@@ -47,16 +47,16 @@ impl Connection {
         moved |= self.flush()?;
         match self.drive_comms(cx) {
             Ok(comms_moved) => moved |= comms_moved,
-            Err(error) => return self.defer(error, now, cx),
+            Err(error) => return self.defer_failure(error, now, cx),
         }
         // Without a time, whatever brings it here may end its rest.
         if self.timeout.is_none_or(|timeout| now >= timeout) {
             self.protocol.handle_timeout(now);
             // The requests of now decide when to look again.
-            self.act(cx)?;
+            self.execute_actions(cx)?;
             self.timeout = self.protocol.next_timeout();
         }
-        self.act(cx)?;
+        self.execute_actions(cx)?;
         moved |= self.flush()?;
         Ok(moved)
     }
@@ -67,7 +67,7 @@ impl Connection {
         }
         self.link.begin_round();
         let mut moved = false;
-        for _ in 0..READS_A_ROUND {
+        for _ in 0..READS_PER_ROUND {
             if self.protocol.is_round_spent() || !self.read_once(now, cx)? {
                 break;
             }
@@ -86,7 +86,7 @@ impl Connection {
         if moved {
             // The peer need not be asked for a sign of life for a while.
             self.timeout = self.timeout.and_then(|_| self.protocol.next_timeout());
-            self.act(cx)?;
+            self.execute_actions(cx)?;
         }
         Ok(moved)
     }
@@ -110,21 +110,21 @@ impl Connection {
         let mut moved = false;
         // After a goodbye its end is no fault.
         let setup = self.setup.as_ref().filter(|_| self.protocol.is_setting_up());
-        if let Some(news) = setup.map_or(Ok(None), CommSetup::poll)? {
-            if let Some(handles) = news.listening {
+        if let Some(progress) = setup.map_or(Ok(None), CommSetup::poll)? {
+            if let Some(handles) = progress.listening {
                 let handles = handles.into_iter().map(|handle| ChannelHandle(handle.0));
                 self.protocol.handle_listening(handles.collect());
             }
-            if let Some(credit) = news.accepted {
+            if let Some(credit) = progress.accepted {
                 self.protocol.handle_comms_accepted(credit);
             }
-            if news.is_connected {
+            if progress.is_connected {
                 self.protocol.handle_comms_connected();
             }
-            self.act(cx)?;
+            self.execute_actions(cx)?;
             moved = true;
         }
-        moved |= self.settle_staging(cx)?;
+        moved |= self.poll_staging(cx)?;
         let Commons { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
         for lane in &mut self.send_lanes {
@@ -133,7 +133,7 @@ impl Connection {
         for lane in &mut self.recv_lanes {
             moved |= lane.progress(registrations, batch, &session.memory)?.moved;
         }
-        self.tell_finished(cx)?;
+        self.report_finished(cx)?;
         Ok(moved)
     }
 
@@ -147,18 +147,18 @@ impl Connection {
         if self.deferred.is_some() {
             return Ok(false);
         }
-        match self.use_finished(finished, cx) {
+        match self.handle_unpacked(finished, cx) {
             Ok(moved) => {
-                self.tell_finished(cx)?;
+                self.report_finished(cx)?;
                 let moved = moved | self.renew_credit(cx)?;
                 // A thread that has waited for this may be the last to make a round for a while.
                 Ok(moved | self.flush()?)
             }
-            Err(error) => self.defer(error, now, cx),
+            Err(error) => self.defer_failure(error, now, cx),
         }
     }
 
-    fn use_finished(&mut self, finished: BatchNumber, cx: &mut Commons) -> Result<bool> {
+    fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Commons) -> Result<bool> {
         let mut moved = false;
         for lane in &mut self.send_lanes {
             moved |= lane.post_gathered(&mut cx.ledger.registrations, finished)?;
@@ -171,14 +171,19 @@ impl Connection {
 
     /// Defers the failure of the plugin. The plugin is called no more for this peer, and the peer
     /// ends unless the link may know more. What was done before counts.
-    pub(super) fn defer(&mut self, error: Error, now: Instant, cx: &mut Commons) -> Result<bool> {
-        self.tell_finished(cx)?;
+    pub(super) fn defer_failure(
+        &mut self,
+        error: Error,
+        now: Instant,
+        cx: &mut Commons,
+    ) -> Result<bool> {
+        self.report_finished(cx)?;
         self.deferred = Some(DeferredFailure::new(error, now)?);
         Ok(true)
     }
 
     /// Tells the protocol of chunks that are done.
-    fn tell_finished(&mut self, cx: &mut Commons) -> Result<()> {
+    fn report_finished(&mut self, cx: &mut Commons) -> Result<()> {
         if self.finished.is_empty() {
             return Ok(());
         }
@@ -196,7 +201,7 @@ impl Connection {
             }
             self.protocol.handle_finished(finished);
         }
-        self.act(cx)
+        self.execute_actions(cx)
     }
 
     /// Gives back the room of what was consumed in this round, takes new room, and tells the peer.
@@ -209,7 +214,7 @@ impl Connection {
         let limits: ChunkCounts =
             self.recv_lanes.iter_mut().filter_map(RecvLane::credit_limit).collect();
         self.protocol.handle_credit(limits);
-        self.act(cx).map(|()| true)
+        self.execute_actions(cx).map(|()| true)
     }
 
     /// Looks at the comms of lanes, where the plugin can tell their state, and tells the protocol
@@ -220,9 +225,9 @@ impl Connection {
         }
         // While both ends leave, comms may close.
         if self.protocol.stage() == PeerStage::Up
-            && let Err(error) = self.look_at_lanes()
+            && let Err(error) = self.check_lanes_alive()
         {
-            return self.defer(error, now, cx).map(drop);
+            return self.defer_failure(error, now, cx).map(drop);
         }
         let sample = |lane: &RecvLane| ArrivalSample {
             arrived: lane.chunks_arrived(),
@@ -230,17 +235,17 @@ impl Connection {
         };
         let samples: SmallVec<[_; 8]> = self.recv_lanes.iter().map(sample).collect();
         self.protocol.handle_arrivals(&samples, cx.batch.is_unpacking(), now);
-        self.act(cx)
+        self.execute_actions(cx)
     }
 
-    fn look_at_lanes(&mut self) -> Result<()> {
+    fn check_lanes_alive(&mut self) -> Result<()> {
         self.send_lanes.iter_mut().try_for_each(SendLane::check_alive_if_unknown)?;
         self.recv_lanes.iter_mut().try_for_each(RecvLane::check_alive_if_unknown)
     }
 
     /// Tells the protocol of staging buffers that it has asked for. Returns whether there is word
     /// of one.
-    pub(super) fn settle_staging(&mut self, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn poll_staging(&mut self, cx: &mut Commons) -> Result<bool> {
         let Ledger { staging, registrations, .. } = &mut cx.ledger;
         let mut moved = false;
         for (channel, lane) in (0..).zip(&mut self.send_lanes) {
@@ -249,11 +254,11 @@ impl Connection {
                 moved = true;
             }
         }
-        if moved { self.act(cx).map(|()| true) } else { Ok(false) }
+        if moved { self.execute_actions(cx).map(|()| true) } else { Ok(false) }
     }
 
     /// Tells the protocol when comms that it wants closed are. Returns whether they are.
-    pub(super) fn settle_closing(&mut self, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn poll_closing(&mut self, cx: &mut Commons) -> Result<bool> {
         let Some(closed) = self.closing.take_if(|closing| closing.ticket.is_done()) else {
             return Ok(false);
         };
@@ -267,7 +272,7 @@ impl Connection {
                 self.protocol.handle_receives_closed();
             }
         }
-        self.act(cx).map(|()| true)
+        self.execute_actions(cx).map(|()| true)
     }
 }
 
@@ -275,12 +280,12 @@ impl Peer {
     /// Claims the peer for an accept, which names it.
     pub(crate) fn claim(&mut self, name: &str, cx: &mut Commons) -> Result<()> {
         self.name.bind(name);
-        self.connection_mut().map_or(Ok(()), |connection| connection.named(cx))
+        self.connection_mut().map_or(Ok(()), |connection| connection.handle_named(cx))
     }
 
     /// Makes one step. Arrived chunks go into the batch. Returns whether anything moved.
     pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        if let State::Dialling(connector) = &mut self.state {
+        if let ConnectionState::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
             let loaded = connector.info().ips();
             let Some(Reached { link, agreement, given_up, channels }) = reached else {
@@ -308,9 +313,9 @@ impl Peer {
     pub(crate) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
         self.is_left = true;
         match &mut self.state {
-            State::Dialling(_) | State::Welcomed => Ok(Leaving::NobodyThere),
-            State::Linked(connection) => connection.disconnect(cx),
-            State::Gone(_) => Ok(Leaving::Begun),
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => Ok(Leaving::NobodyThere),
+            ConnectionState::Linked(connection) => connection.disconnect(cx),
+            ConnectionState::Gone(_) => Ok(Leaving::Begun),
         }
     }
 

@@ -10,8 +10,8 @@ use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::RegistrationKey;
 
 use super::commons::Commons;
-use super::connection::{ChannelRecord, Closing, Connection};
-use super::{Gone, Peer, State};
+use super::connection::{ChannelRecord, ClosingComms, Connection};
+use super::{ConnectionState, EndedPeer, Peer};
 use crate::error::{Departure, Error};
 use crate::plugin::comm::close_comms;
 use crate::transfer::batch::BatchNumber;
@@ -31,7 +31,7 @@ impl Peer {
         reached: BatchNumber,
     ) -> Option<Leftover> {
         let is_left = self.is_left;
-        let lost = self.waiting.fail(&mut cx.ledger, |direction| match is_left {
+        let lost = self.pending.fail(&mut cx.ledger, |direction| match is_left {
             true => Error::Closed,
             false => why.seen_by(direction),
         });
@@ -39,18 +39,23 @@ impl Peer {
             tracing::warn!(peer = %self.name, lost, "notifications are lost with their peer");
         }
         let gone = |agreement, messages, record| {
-            State::Gone(Box::new(Gone { why: why.clone(), agreement, messages, record }))
+            ConnectionState::Gone(Box::new(EndedPeer {
+                why: why.clone(),
+                agreement,
+                messages,
+                record,
+            }))
         };
         let nothing = gone(None, MessageStats::default(), ChannelRecord::default());
         let mut connection = match std::mem::replace(&mut self.state, nothing) {
-            State::Linked(connection) => connection,
-            State::Dialling(_) | State::Welcomed => return None,
-            State::Gone(before) => {
-                self.state = State::Gone(before);
+            ConnectionState::Linked(connection) => connection,
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => return None,
+            ConnectionState::Gone(before) => {
+                self.state = ConnectionState::Gone(before);
                 return None;
             }
         };
-        connection.settle(&mut cx.ledger);
+        connection.execute_remaining_actions(&mut cx.ledger);
         if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
             connection.link.queue(&Frame::Abort(why.text_for_peer()));
         }
@@ -84,7 +89,7 @@ impl Peer {
             messages.one_sided.notifications_unsent += unsent as u64;
             tracing::warn!(
                 peer = %self.name, unsent,
-                "it has ended, and had no room for notifications before: nobody gets these"
+                "it has ended, and had no room for these notifications before: they are lost"
             );
         }
         let mut unfinished = protocol.take_operations();
@@ -105,7 +110,7 @@ impl Peer {
         let workers = &cx.workers;
         workers.close((setup, protocol, unfinished));
         let mut tickets = vec![close_comms(sends, workers), close_comms(receives, workers)];
-        if let Some(Closing { ticket, stagings: of_closing, .. }) = closing {
+        if let Some(ClosingComms { ticket, stagings: of_closing, .. }) = closing {
             tickets.push(ticket);
             stagings.extend(of_closing);
         }

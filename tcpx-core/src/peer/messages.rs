@@ -18,7 +18,7 @@ use tcpx_protocol::types::{PreparedKey, RegistrationKey, TransferKey};
 
 use super::commons::{Commons, Ledger};
 use super::connection::Connection;
-use super::{Peer, State};
+use super::{ConnectionState, Peer};
 use crate::control::shared_bytes::{Place, Source};
 use crate::error::{Error, MemoryUnavailable, Result};
 
@@ -36,18 +36,18 @@ impl Connection {
                 unsafe { write(&member, self.link.payload(bytes)) };
                 Ok(())
             }
-            Landing::Kept(number) => self.kept.keep(number, self.link.payload(bytes)),
+            Landing::Kept(number) => self.unexpected.keep(number, self.link.payload(bytes)),
             Landing::Pieces { transfer, stretch, note } => {
-                self.count_listed(transfer, &stretch, &mut cx.ledger);
+                self.count_link_bytes(transfer, &stretch, &mut cx.ledger);
                 let data = &self.link.payload(bytes)[..stretch.bytes() as usize];
                 // SAFETY: these are pieces of a read of ours, which has not ended and which no
                 // plugin knows, or of exports that the protocol uses for the peer until it says
                 // `Served`: in either case of registrations that stay, for writing, in memory that
                 // the CPU reaches.
                 unsafe { scatter(&stretch, data) };
-                self.land_note(note, &cx.ledger)
+                self.handle_note(note, &cx.ledger)
             }
-            Landing::Note(note) => self.land_note(note, &cx.ledger),
+            Landing::Note(note) => self.handle_note(note, &cx.ledger),
         }
     }
 
@@ -70,33 +70,33 @@ impl Connection {
         let landing = self.protocol.handle_frame(frame, &mut cx.ledger.exports);
         // The part has a place, so it is neither refused nor a breach.
         if let Landing::Pieces { transfer, stretch, .. } = landing {
-            self.count_listed(transfer, &stretch, &mut cx.ledger);
+            self.count_link_bytes(transfer, &stretch, &mut cx.ledger);
         }
         Ok(true)
     }
 
     /// Lands the last bytes that came, which are a note.
-    fn land_note(&mut self, note: NoteUse, ledger: &Ledger) -> Result<()> {
+    fn handle_note(&mut self, note: NoteUse, ledger: &Ledger) -> Result<()> {
         match note {
             NoteUse::None => Ok(()),
             NoteUse::Publish(bytes) => {
-                let note = copied(self.link.payload(bytes as usize))?;
+                let note = try_copy(self.link.payload(bytes as usize))?;
                 self.publish(note, ledger)
             }
             NoteUse::Keep { number, bytes } => {
-                self.kept_notes.keep(number, self.link.payload(bytes as usize))
+                self.early_notes.keep(number, self.link.payload(bytes as usize))
             }
         }
     }
 
     /// Takes a note that was kept: the program gets it, or it is dropped.
-    pub(super) fn take_note(
+    pub(super) fn release_note(
         &mut self,
         number: u64,
         is_published: bool,
         ledger: &Ledger,
     ) -> Result<()> {
-        match self.kept_notes.take(number).filter(|_| is_published) {
+        match self.early_notes.take(number).filter(|_| is_published) {
             Some(note) => self.publish(note, ledger),
             None => Ok(()),
         }
@@ -108,7 +108,7 @@ impl Connection {
 
     /// Sends a frame, bytes of a list behind it, and a note behind those. What lies apart is
     /// gathered first.
-    pub(super) fn send_listed(
+    pub(super) fn send_on_link(
         &mut self,
         frame: &Frame,
         bytes: Option<(TransferKey, Stretch)>,
@@ -119,7 +119,7 @@ impl Connection {
         let Some((transfer, stretch)) = bytes else {
             return self.link.send_with_payload(frame, [&[], note]);
         };
-        self.count_listed(transfer, &stretch, ledger);
+        self.count_link_bytes(transfer, &stretch, ledger);
         // SAFETY: this is a piece of a write of ours, which has not ended, or of an export that the
         // protocol uses for the peer until it says `Served`: in either case of a registration that
         // stays, in memory that the CPU reaches. It is used no more when this call returns.
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     /// Counts what travels on the link as a chunk of its own.
-    fn count_listed(&self, transfer: TransferKey, stretch: &Stretch, ledger: &mut Ledger) {
+    fn count_link_bytes(&self, transfer: TransferKey, stretch: &Stretch, ledger: &mut Ledger) {
         ledger.transfers.matched(transfer, 1);
         ledger.transfers.chunks_done(transfer, 1, stretch.bytes());
     }
@@ -155,8 +155,13 @@ impl Connection {
     }
 
     /// Takes a message that was kept: it goes into a receive, or nowhere.
-    pub(super) fn take_kept(&mut self, number: u64, into: Option<Member>, ledger: &mut Ledger) {
-        let Some(bytes) = self.kept.take(number) else { return };
+    pub(super) fn take_unexpected(
+        &mut self,
+        number: u64,
+        into: Option<Member>,
+        ledger: &mut Ledger,
+    ) {
+        let Some(bytes) = self.unexpected.take(number) else { return };
         let Some(member) = into else { return };
         self.count_message(&member, ledger);
         // SAFETY: as where a frame's bytes go in place. The receive was not even announced.
@@ -175,7 +180,7 @@ fn no_memory() -> Error {
     Error::MemoryUnavailable(MemoryUnavailable::Operations { count: 1 })
 }
 
-fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
+fn try_copy(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut copy = Vec::new();
     copy.try_reserve_exact(bytes.len()).map_err(|_| no_memory())?;
     copy.extend_from_slice(bytes);
@@ -218,24 +223,24 @@ impl Peer {
     pub(crate) fn check_requests(&self) -> Result<()> {
         match &self.state {
             _ if self.is_left => Err(Error::Closed),
-            State::Dialling(_) | State::Welcomed => Ok(()),
-            State::Linked(connection) => connection.check_requests(),
-            State::Gone(gone) => Err(gone.why.clone()),
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => Ok(()),
+            ConnectionState::Linked(connection) => connection.check_requests(),
+            ConnectionState::Gone(gone) => Err(gone.why.clone()),
         }
     }
 
     /// Posts an operation whose registrations are in use for it.
     pub(crate) fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
         match &mut self.state {
-            State::Linked(connection) => connection.post_request(request, cx)?,
-            _ => self.waiting.push(request),
+            ConnectionState::Linked(connection) => connection.post_request(request, cx)?,
+            _ => self.pending.push(request),
         }
         Ok(())
     }
 
     /// Returns whether bytes of operations are to be sent on the link.
     pub(crate) fn sends_parts(&self) -> bool {
-        matches!(&self.state, State::Linked(connection) if connection.protocol.sends_parts())
+        matches!(&self.state, ConnectionState::Linked(connection) if connection.protocol.sends_parts())
     }
 
     /// Sends a notification, behind those that wait.
@@ -243,11 +248,11 @@ impl Peer {
     /// # Errors
     /// [`Error::NotificationsFull`]: too many wait.
     pub(crate) fn notify(&mut self, note: Arc<[u8]>, cx: &mut Commons) -> Result<()> {
-        if let State::Linked(connection) = &mut self.state {
+        if let ConnectionState::Linked(connection) = &mut self.state {
             return connection.notify(note, cx);
         }
         let room = cx.session.options.notification_bytes.into();
-        self.waiting.push_note(note, room).map_err(|queued_bytes| Error::NotificationsFull {
+        self.pending.push_note(note, room).map_err(|queued_bytes| Error::NotificationsFull {
             peer: self.name.to_string(),
             queued_bytes,
         })
@@ -262,20 +267,20 @@ impl Peer {
     /// Returns the transfers of the program with operations on a registration.
     pub(crate) fn transfers_on(&self, registration: RegistrationKey) -> Vec<TransferKey> {
         match &self.state {
-            State::Linked(connection) => connection.protocol.transfers_on(registration),
-            _ => self.waiting.transfers_on(registration),
+            ConnectionState::Linked(connection) => connection.protocol.transfers_on(registration),
+            _ => self.pending.transfers_on(registration),
         }
     }
 
     /// Withdraws what was posted to a transfer and has no counterpart.
     pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
-        self.waiting.cancel(transfer, &mut cx.ledger);
+        self.pending.cancel(transfer, &mut cx.ledger);
         self.connection_mut().map_or(Ok(()), |connection| connection.cancel(transfer, cx))
     }
 
     /// Does the same for what has taken too long.
     pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
-        self.waiting.cancel(transfer, &mut cx.ledger);
+        self.pending.cancel(transfer, &mut cx.ledger);
         self.connection_mut().map_or(Ok(()), |connection| connection.overdue(transfer, cx))
     }
 }

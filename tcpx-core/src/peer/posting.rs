@@ -63,7 +63,7 @@ impl Connection {
             // Messages of all portions may share chunks.
             self.protocol.handle_batch(!rest.is_empty());
             if outcome.is_ok() {
-                outcome = self.act(cx);
+                outcome = self.execute_actions(cx);
             }
         }
         outcome
@@ -72,25 +72,25 @@ impl Connection {
     /// Withdraws operations of a transfer that have no counterpart.
     pub(super) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_cancel(transfer);
-        self.act(cx)
+        self.execute_actions(cx)
     }
 
     /// Gives up what can be given up of a transfer that has taken too long.
     pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_overdue(transfer);
-        self.act(cx)
+        self.execute_actions(cx)
     }
 
     /// Notes that an accept has asked for the peer.
-    pub(super) fn named(&mut self, cx: &mut Commons) -> Result<()> {
+    pub(super) fn handle_named(&mut self, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_named();
-        self.act(cx)
+        self.execute_actions(cx)
     }
 
     /// Leaves the peer for the program.
     pub(super) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
         let leaving = self.protocol.handle_disconnect();
-        self.act(cx)?;
+        self.execute_actions(cx)?;
         Ok(leaving)
     }
 
@@ -98,7 +98,7 @@ impl Connection {
     pub(super) fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_request(request);
         // A post does not take as long as its bytes: its parts are left to the next round.
-        self.act_with(0, cx)
+        self.execute_actions_within(0, cx)
     }
 
     /// Sends a notification, behind those that wait.
@@ -110,7 +110,7 @@ impl Connection {
             let queued_bytes = self.protocol.queued_notes();
             return Err(Error::NotificationsFull { peer: self.name.to_string(), queued_bytes });
         }
-        self.act(cx)
+        self.execute_actions(cx)
     }
 }
 

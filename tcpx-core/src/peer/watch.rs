@@ -11,7 +11,7 @@ use crate::stats::watch::lane::LaneState;
 use crate::stats::watch::pages::PageUse;
 use crate::stats::watch::{ALIVE, CheckTiming};
 
-/// One look at a session.
+/// Time and limits of one check of a session.
 pub(crate) struct WatchContext<'a> {
     pub(crate) timing: CheckTiming,
     pub(crate) now: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct WatchContext<'a> {
     pub(crate) pages: &'a PageUse,
 }
 
-/// After this time at the latest without anything done NICs are looked at.
+/// After this time at the latest without anything done NICs are checked.
 const QUIET: Duration = Duration::from_secs(2);
 
 const SEND_SILENT: &str = "sends are posted, test says not yet: the peer takes nothing";
@@ -29,76 +29,77 @@ const GATHER_BEHIND: &str = "chunks that are gathered to be sent wait for the un
 const RECV_SILENT: &str = "receives are posted and matched, test says not yet: nothing comes";
 
 /// A channel, and what its lane looks like.
-type LanePlace = (usize, LaneState);
+type ChannelLane = (usize, LaneState);
 
 /// The first lane with each trouble.
 #[derive(Default)]
 struct LaneTroubles {
-    sending: Option<LanePlace>,
-    receiving: Option<LanePlace>,
-    lost: Option<LanePlace>,
-    behind: Option<LanePlace>,
-    gathering: Option<LanePlace>,
-    starved: Option<LanePlace>,
+    sending: Option<ChannelLane>,
+    receiving: Option<ChannelLane>,
+    lost: Option<ChannelLane>,
+    behind: Option<ChannelLane>,
+    gathering: Option<ChannelLane>,
+    starved: Option<ChannelLane>,
     /// A lane with posted requests that has done nothing for [`QUIET`].
-    quiet: Option<LanePlace>,
-    zero: Option<LanePlace>,
+    quiet: Option<ChannelLane>,
+    zero: Option<ChannelLane>,
 }
 
-/// Results of a peer's earlier looks.
+/// Results of a peer's earlier checks.
 #[derive(Debug, Default)]
 pub(super) struct PeerWatch {
     matches: MatchWatch,
     troubles: Troubles,
-    /// The chunks that were sent and had arrived at the last look, if it found nothing under way.
-    settled: Option<[u64; 2]>,
+    /// The chunks that were sent and had arrived at the last check, if it found nothing under
+    /// way.
+    idle_chunks: Option<[u64; 2]>,
 }
 
 impl PeerWatch {
-    /// Looks at every lane of a connection, and at the sends that wait for their receive, unless
-    /// nothing can have changed since the last look. Nothing has where a peer speaks, and all that
-    /// is posted are receives whose sends it has yet to post: of 1,000 peers that send a message a
-    /// second each, that would be a look for each message.
-    pub(super) fn look(
+    /// Checks every lane of a connection, and at the sends that wait for their receive, unless
+    /// nothing can have changed since the last check. Nothing has where a peer speaks, and all
+    /// that is posted are receives whose sends it has yet to post: of 1,000 peers that send a
+    /// message a second each, that would be a check for each message.
+    pub(super) fn check(
         &mut self,
         connection: &mut Connection,
         name: &str,
-        look: &WatchContext<'_>,
+        context: &WatchContext<'_>,
         alarms: &mut Alarms,
     ) {
         let is_regular =
-            look.timing == CheckTiming::Due && connection.protocol.silence(look.now) < ALIVE;
-        let chunks = (is_regular && connection.rests()).then(|| connection.chunks());
+            context.timing == CheckTiming::Due && connection.protocol.silence(context.now) < ALIVE;
+        let chunks = (is_regular && connection.is_quiescent()).then(|| connection.chunks());
         if self.is_new(chunks) {
-            self.look_at_all(connection, name, look, alarms);
+            self.check_all(connection, name, context, alarms);
         }
     }
 
-    /// Returns whether a look may find anything else than the last one. `settled`: the chunks that
-    /// were sent and have arrived, if nothing is under way, and the peer is heard.
-    fn is_new(&mut self, settled: Option<[u64; 2]>) -> bool {
-        let before = std::mem::replace(&mut self.settled, settled);
-        settled.is_none() || settled != before
+    /// Returns whether a check may find anything else than the last one. `idle_chunks`: the chunks
+    /// that were sent and have arrived, if nothing is under way, and the peer is heard.
+    fn is_new(&mut self, idle_chunks: Option<[u64; 2]>) -> bool {
+        let before = std::mem::replace(&mut self.idle_chunks, idle_chunks);
+        idle_chunks.is_none() || idle_chunks != before
     }
 
-    fn look_at_all(
+    fn check_all(
         &mut self,
         connection: &mut Connection,
         name: &str,
-        look: &WatchContext<'_>,
+        context: &WatchContext<'_>,
         alarms: &mut Alarms,
     ) {
         let stage = connection.protocol.stage();
         let is_on = matches!(stage, PeerStage::Up | PeerStage::Closing { .. });
-        let silence = connection.protocol.silence(look.now);
+        let silence = connection.protocol.silence(context.now);
         let is_alive = silence < ALIVE;
-        if look.timing == CheckTiming::AfterSleep || !is_on || !is_alive {
+        if context.timing == CheckTiming::AfterSleep || !is_on || !is_alive {
             self.matches.restart();
             connection.send_lanes.iter_mut().for_each(|lane| lane.watch.restart());
             connection.recv_lanes.iter_mut().for_each(|lane| lane.watch.restart());
             // The link may go over the same NIC.
-            let is_quiet = is_on && !is_alive && look.timing != CheckTiming::AfterSleep;
-            self.look_at_nics(connection, name, is_quiet.then_some(silence), alarms);
+            let is_quiet = is_on && !is_alive && context.timing != CheckTiming::AfterSleep;
+            self.check_nics(connection, name, is_quiet.then_some(silence), alarms);
             return;
         }
         let sample = MatchSample {
@@ -106,14 +107,14 @@ impl PeerWatch {
             announced: connection.protocol.announced(),
             met: connection.protocol.messages().sent,
         };
-        let unmatched = self.matches.check(sample, look.stall_after, look.now);
-        let lanes = look_at_lanes(connection, look);
+        let unmatched = self.matches.check(sample, context.stall_after, context.now);
+        let lanes = check_lanes(connection, context);
         let quiet = lanes.quiet.map(|(_, state)| state.silent).or(unmatched);
-        let is_down = self.look_at_nics(connection, name, quiet, alarms);
-        let draining = lanes.receiving.filter(|_| look.pages.is_draining());
+        let is_down = self.check_nics(connection, name, quiet, alarms);
+        let draining = lanes.receiving.filter(|_| context.pages.is_draining());
         let receiving = lanes.receiving.filter(|_| draining.is_none());
         let nics = &connection.record.nics;
-        let at = |(channel, state): LanePlace, what: &str| {
+        let at = |(channel, state): ChannelLane, what: &str| {
             let nic = nics.get(channel).map_or("?", |nic| nic);
             let seconds = state.silent.max(state.unpacking).as_secs();
             format!("channel {channel}, NIC {nic}: {what}; nothing has moved for {seconds} s")
@@ -131,7 +132,7 @@ impl PeerWatch {
             let what = format!(
                 "receives wait; {} bytes of bounce pages were used, and new ones were needed all \
                  the time",
-                look.pages.seen_bytes()
+                context.pages.seen_bytes()
             );
             draining.map_or_else(String::new, |place| at(place, &what))
         });
@@ -160,7 +161,7 @@ impl PeerWatch {
 
     /// Says if a NIC of this host is down, where nothing has moved for some time. Returns whether
     /// one is.
-    fn look_at_nics(
+    fn check_nics(
         &mut self,
         connection: &Connection,
         name: &str,
@@ -177,27 +178,29 @@ impl PeerWatch {
     }
 }
 
-fn look_at_lanes(connection: &mut Connection, look: &WatchContext<'_>) -> LaneTroubles {
+fn check_lanes(connection: &mut Connection, context: &WatchContext<'_>) -> LaneTroubles {
     let mut troubles = LaneTroubles::default();
     let chunk_bytes = connection.protocol.agreement().chunk_bytes;
     for (channel, lane) in connection.send_lanes.iter_mut().enumerate() {
-        let state = lane.check(chunk_bytes, look.now);
-        let note =
-            |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
-        note(&mut troubles.quiet, state.silent >= QUIET.min(look.stall_after));
-        note(&mut troubles.sending, state.silent >= look.stall_after);
-        note(&mut troubles.gathering, state.unpacking >= look.stall_after);
+        let state = lane.check(chunk_bytes, context.now);
+        let note = |place: &mut Option<ChannelLane>, is_there: bool| {
+            record_first(place, channel, state, is_there)
+        };
+        note(&mut troubles.quiet, state.silent >= QUIET.min(context.stall_after));
+        note(&mut troubles.sending, state.silent >= context.stall_after);
+        note(&mut troubles.gathering, state.unpacking >= context.stall_after);
         note(&mut troubles.starved, state.is_starved);
     }
     for (channel, lane) in connection.recv_lanes.iter_mut().enumerate() {
-        let state = lane.check(chunk_bytes, look.now);
-        let note =
-            |place: &mut Option<LanePlace>, is_there: bool| note(place, channel, state, is_there);
-        let (is_silent, is_new) = (state.silent >= look.stall_after, lane.stats.chunks == 0);
-        note(&mut troubles.quiet, state.silent >= QUIET.min(look.stall_after));
+        let state = lane.check(chunk_bytes, context.now);
+        let note = |place: &mut Option<ChannelLane>, is_there: bool| {
+            record_first(place, channel, state, is_there)
+        };
+        let (is_silent, is_new) = (state.silent >= context.stall_after, lane.stats.chunks == 0);
+        note(&mut troubles.quiet, state.silent >= QUIET.min(context.stall_after));
         note(&mut troubles.receiving, is_silent && !is_new);
         note(&mut troubles.lost, is_silent && is_new);
-        note(&mut troubles.behind, state.is_behind || state.unpacking >= look.stall_after);
+        note(&mut troubles.behind, state.is_behind || state.unpacking >= context.stall_after);
         note(&mut troubles.starved, state.is_starved);
         note(&mut troubles.zero, lane.payload.is_all_zero());
     }
@@ -205,7 +208,7 @@ fn look_at_lanes(connection: &mut Connection, look: &WatchContext<'_>) -> LaneTr
 }
 
 /// Keeps the first channel with a trouble.
-fn note(place: &mut Option<LanePlace>, channel: usize, state: LaneState, is_there: bool) {
+fn record_first(place: &mut Option<ChannelLane>, channel: usize, state: LaneState, is_there: bool) {
     if is_there && place.is_none() {
         *place = Some((channel, state));
     }
@@ -228,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_at_rest_is_looked_at_once_and_after_each_change() {
+    fn a_peer_at_rest_is_checked_once_and_after_each_change() {
         let mut watch = PeerWatch::default();
         assert!(watch.is_new(Some([3, 4])), "what moved until then may be trouble");
         assert!(!watch.is_new(Some([3, 4])) && !watch.is_new(Some([3, 4])));

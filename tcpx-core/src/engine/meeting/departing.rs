@@ -79,7 +79,7 @@ impl Engine {
         self.meeting.is_listener_due = true;
         self.agenda.mark(key);
         let leaving = peer.disconnect(&mut self.commons);
-        peer.show_at_gate();
+        peer.update_gate();
         self.peers.get(key).into_iter().for_each(|peer| self.tell_left(peer));
         match leaving {
             Ok(Leaving::Begun) => {}
@@ -166,7 +166,7 @@ impl Engine {
         self.meeting.is_listener_due = true;
         let leftover = peer.end(error.clone(), &mut self.commons, reached);
         self.commons.ledger.exports.rest();
-        peer.show_at_gate();
+        peer.update_gate();
         if let Some(leftover) = leftover {
             self.unpacking.park(peer, error, leftover);
         }

@@ -153,7 +153,7 @@ mod tests {
         DEVICES.map(|device| RemoteKey {
             session: device.session_of(*b"session of a GPU"),
             export: ExportId::from_wire(5),
-            secret: ExportSecret::new(*b"nobody knows it!"),
+            secret: ExportSecret::new(*b"an export secret"),
             memory_id: MemoryId::new(3),
             address: 0x7f00_0000_1000,
             bytes: EXPORTED,

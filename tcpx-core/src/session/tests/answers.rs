@@ -20,7 +20,7 @@ fn options() -> SessionOptions {
 
 /// Event that happens to the session `left`, whose peer is `right`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Event {
+enum TestEvent {
     Close,
     CloseUnanswered,
     Disconnect,
@@ -29,10 +29,10 @@ enum Event {
     PeerAborts,
 }
 
-use Event::*;
+use TestEvent::*;
 
 /// Results: for an operation without a counterpart, for posts, for a new transfer.
-const TABLE: [(Event, &str, &str, &str); 6] = [
+const TABLE: [(TestEvent, &str, &str, &str); 6] = [
     (Close, "Closed", "Closed", "Closed"),
     (CloseUnanswered, "Closed", "Closed", "Closed"),
     (Disconnect, "Closed", "Closed", "UnknownPeer"),
@@ -54,7 +54,7 @@ fn kind<T>(answer: &Result<T>) -> &'static str {
     }
 }
 
-impl Event {
+impl TestEvent {
     fn is_unanswered(self) -> bool {
         matches!(self, CloseUnanswered | DisconnectUnanswered)
     }
@@ -194,7 +194,7 @@ fn threads_inside_calls_are_told_that_another_has_closed_the_session() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| kind(&transfer.wait(None)));
         let connecting = scope.spawn(|| kind(&left.connect("silent")));
-        let accepting = [(); 2].map(|()| scope.spawn(|| kind(&left.accept("nobody"))));
+        let accepting = [(); 2].map(|()| scope.spawn(|| kind(&left.accept("absent"))));
         // The session refuses one of two accepts of a name at once: then the other is inside.
         while left.stats().peers.len() < 2 || !accepting.iter().any(|call| call.is_finished()) {
             thread::yield_now();

@@ -66,8 +66,8 @@ fn part(left: &Session, right: &Session) {
     take_turns(&[left, right], "they part", || {
         is_unknown(left, "right") && is_unknown(right, "left")
     });
-    left.close().expect("nobody is left to wait for");
-    right.close().expect("nobody is left to wait for");
+    left.close().expect("there is no peer to wait for");
+    right.close().expect("there is no peer to wait for");
 }
 
 fn transfers(left: &Session, right: &Session) -> [Transfer; 2] {
@@ -100,7 +100,7 @@ fn two_sessions_of_one_thread_meet_move_bytes_and_part() {
     }
     let [TransferCompletion { context: 1, rounds: 3, result: Ok(()) }] = completions(&left)[..]
     else {
-        panic!("nobody has looked for three rounds");
+        panic!("no event came for three rounds");
     };
     assert_eq!(*right.take_buffer(to).expect("it is free"), *b"hello");
     part(&left, &right);
@@ -137,7 +137,7 @@ fn the_queue_has_errors_and_forgets_transfers_that_are_gone() {
 }
 
 #[test]
-fn whoever_comes_is_accepted_by_a_name_of_its_own_or_one_that_is_made_up() {
+fn any_peer_is_accepted_by_its_own_name_or_a_made_up_one() {
     let server = session("");
     let info = server.listen().expect("listen");
     server.load_remote_conn_info("peer-1", &info).expect("the name is in use");
@@ -185,7 +185,7 @@ fn an_attempt_ends_with_the_error_of_the_waiting_call_when_its_time_is_over() {
     // The peer is reached, and never answers: it makes no progress.
     left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
     left.start_connect("right").expect("it begins");
-    left.start_accept("nobody").expect("it listens");
+    left.start_accept("absent").expect("it listens");
     left.start_accept_any().expect("it listens");
     let taken = left.start_accept("right");
     assert!(matches!(taken, Err(Error::PeerState { .. })), "{taken:?}");
@@ -194,7 +194,7 @@ fn an_attempt_ends_with_the_error_of_the_waiting_call_when_its_time_is_over() {
     assert!(completions(&left).is_empty() && !is_readable(descriptor));
     late_round(&left);
     assert!(is_readable(descriptor));
-    for (peer, during) in [("right", Phase::Connect), ("nobody", Phase::Accept)] {
+    for (peer, during) in [("right", Phase::Connect), ("absent", Phase::Accept)] {
         match left.peer_state(peer) {
             Ok(PeerState::Failed(Error::Deadline { phase, .. })) => assert_eq!(phase, during),
             other => panic!("{peer}: {other:?}"),
@@ -207,8 +207,8 @@ fn an_attempt_ends_with_the_error_of_the_waiting_call_when_its_time_is_over() {
     // The names are free again, and another attempt forgets the failure.
     left.start_accept("right").expect("it begins");
     assert_eq!(state(&left, "right"), "Ok(Accepting)");
-    left.disconnect("nobody").expect("the failure is forgotten");
-    assert!(matches!(left.peer_state("nobody"), Err(Error::UnknownPeer { .. })));
+    left.disconnect("absent").expect("the failure is forgotten");
+    assert!(matches!(left.peer_state("absent"), Err(Error::UnknownPeer { .. })));
 }
 
 #[test]
@@ -218,13 +218,16 @@ fn what_was_begun_can_be_given_up() {
     right.load_remote_conn_info("left", &info).expect("own bytes load");
     left.start_accept("right").expect("it listens");
     left.start_accept_any().expect("it listens");
-    left.disconnect("right").expect("nobody has come");
+    left.disconnect("right").expect("no peer has come");
     left.stop_accept_any().expect("no fork");
     assert!(matches!(left.peer_state("right"), Err(Error::UnknownPeer { .. })));
     assert!(matches!(left.poll_accept_any(), Err(Error::PeerState { .. })));
     right.start_connect("left").expect("it begins");
     take_turns(&[&left, &right], "it comes up", || state(&right, "left") == "Ok(Up)");
-    assert!(matches!(left.peer_state("right"), Err(Error::UnknownPeer { .. })), "nobody asked");
+    assert!(
+        matches!(left.peer_state("right"), Err(Error::UnknownPeer { .. })),
+        "no attempt was made"
+    );
 
     // A connect that is given up leaves nothing behind.
     let [near, far] = ["near", "far"].map(session);
@@ -239,7 +242,7 @@ fn what_was_begun_can_be_given_up() {
     // A session that closes ends its attempts.
     far.start_accept_any().expect("it listens");
     far.start_accept("near").expect("it listens");
-    far.close().expect("there is nobody");
+    far.close().expect("there is no peer");
     assert!(matches!(far.peer_state("near"), Err(Error::Closed)));
     assert!(matches!(far.poll_accept_any(), Err(Error::Closed)));
 
@@ -283,7 +286,7 @@ fn a_round_that_takes_too_long_ends_and_the_next_one_has_its_own_time() {
 }
 
 #[test]
-fn whoever_rests_wakes_up_when_a_round_is_overdue() {
+fn a_resting_leader_wakes_up_when_a_round_is_overdue() {
     const LIMIT: Duration = Duration::from_millis(40);
     let sessions @ [left, _] = &connected(soft().channels(1));
     let memory = left.register_buffer(vec![0; 8], Access::ReadWrite).expect("memory");
@@ -299,22 +302,22 @@ fn whoever_rests_wakes_up_when_a_round_is_overdue() {
     });
 }
 
-struct Remote {
+struct RemoteMemory {
     memory: MemoryId,
     there: MemoryId,
     key: RemoteKey,
 }
 
-fn remote([left, right]: &[Session; 2]) -> Remote {
+fn remote([left, right]: &[Session; 2]) -> RemoteMemory {
     let memory = left.allocate(BYTES, MemoryType::Host).expect("memory");
     left.write_memory(memory, 0, &[7; 100]).expect("it is ours");
     let there = right.allocate(BYTES, MemoryType::Host).expect("memory");
     let options = ExportOptions::new(RemoteAccess::ReadWrite);
     let key = right.export(there, options).expect("it is registered");
-    Remote { memory, there, key }
+    RemoteMemory { memory, there, key }
 }
 
-fn prepare(left: &Session, remote: &Remote, kind: OperationKind, bytes: u64) -> Operation {
+fn prepare(left: &Session, remote: &RemoteMemory, kind: OperationKind, bytes: u64) -> Operation {
     let local = [MemoryRange { memory: remote.memory, offset: 0, bytes }];
     let there = [RemoteRange { key: &remote.key, offset: 0, bytes }];
     left.prepare("right", kind, &local, &there).expect("it fits")

@@ -21,7 +21,7 @@ fn ends(channels: u16) -> [Session; 2] {
     connected(soft().channels(channels).copy_threads(CopyThreads::Count(3)))
 }
 
-struct Posted {
+struct PostedMessage {
     from: MemoryId,
     to: MemoryId,
     send: Transfer,
@@ -29,7 +29,7 @@ struct Posted {
 }
 
 /// Posts a message from left to right into emulated device memory, at both ends.
-fn post(left: &Session, right: &Session, bytes: &[u8]) -> Posted {
+fn post(left: &Session, right: &Session, bytes: &[u8]) -> PostedMessage {
     let [from, to] = [left, right]
         .map(|session| session.allocate(BYTES, MemoryType::Device).expect("there is room"));
     left.write_memory(from, 0, bytes).expect("nothing is posted");
@@ -38,7 +38,7 @@ fn post(left: &Session, right: &Session, bytes: &[u8]) -> Posted {
     let receive = right.create_transfer("left").expect("a transfer");
     receive.post_recv(post(to)).expect("post_recv");
     send.post_send(post(from)).expect("post_send");
-    Posted { from, to, send, receive }
+    PostedMessage { from, to, send, receive }
 }
 
 fn pattern(seed: u64) -> Vec<u8> {
@@ -58,7 +58,7 @@ fn is_whole(session: &Session, memory: MemoryId, sent: &[u8]) -> bool {
 fn what_threads_copy_is_whole_when_its_transfer_is_complete() {
     let [left, right] = ends(3);
     for seed in 0..4 {
-        let Posted { from, to, send, receive } = post(&left, &right, &pattern(seed));
+        let PostedMessage { from, to, send, receive } = post(&left, &right, &pattern(seed));
         thread::scope(|scope| {
             let sent = scope.spawn(|| send.wait(Some(PATIENCE)));
             receive.wait(Some(PATIENCE)).expect("everything arrives");
@@ -74,7 +74,7 @@ fn what_threads_copy_is_whole_when_its_transfer_is_complete() {
 fn a_session_that_ends_while_threads_copy_waits_for_them() {
     for round in 0..8 {
         let [left, right] = ends(2);
-        let Posted { to, send, receive, .. } = post(&left, &right, &pattern(round));
+        let PostedMessage { to, send, receive, .. } = post(&left, &right, &pattern(round));
         take_turns(&[&left, &right], "something arrives", || {
             right.stats().unpack_batches > round % 4
         });
@@ -88,18 +88,18 @@ fn a_session_that_ends_while_threads_copy_waits_for_them() {
 }
 
 /// Backend that copies at once, and reports the end once the test says so.
-struct Telling {
+struct GatedBackend {
     real: Box<dyn Unpack>,
-    gate: Arc<Gate>,
+    gate: Arc<BackendGate>,
 }
 
 #[derive(Default)]
-struct Gate {
+struct BackendGate {
     is_open: AtomicBool,
-    tell: OnceLock<OnFinished>,
+    callback: OnceLock<OnFinished>,
 }
 
-impl Unpack for Telling {
+impl Unpack for GatedBackend {
     fn backend(&self) -> Backend {
         self.real.backend()
     }
@@ -118,21 +118,21 @@ impl Unpack for Telling {
     }
 
     fn on_finished(&mut self, on_finished: OnFinished) -> bool {
-        self.gate.tell.set(on_finished).is_ok()
+        self.gate.callback.set(on_finished).is_ok()
     }
 }
 
 #[test]
-fn nobody_asks_an_unpacker_that_tells() {
+fn an_unpacker_with_a_callback_is_not_polled() {
     let [left, right] = ends(1);
-    let gate = Arc::new(Gate::default());
+    let gate = Arc::new(BackendGate::default());
     let held = Arc::clone(&gate);
     let engine = || right.shared.engine().expect("no fork");
-    engine().unpack_with(|real| Box::new(Telling { real, gate: held }));
-    let Posted { to, send, receive, .. } = post(&left, &right, &pattern(1));
+    engine().unpack_with(|real| Box::new(GatedBackend { real, gate: held }));
+    let PostedMessage { to, send, receive, .. } = post(&left, &right, &pattern(1));
     let is_at_rest = || matches!(engine().rest(Instant::now()), Rest::Until(_));
     // Submitted jobs are never seen to finish.
-    take_turns(&[&left, &right], "nobody is to ask it", || {
+    take_turns(&[&left, &right], "no round polls it", || {
         right.stats().unpack_batches > 0 && is_at_rest()
     });
     thread::scope(|scope| {
@@ -140,7 +140,7 @@ fn nobody_asks_an_unpacker_that_tells() {
         let received = scope.spawn(|| receive.wait(Some(PATIENCE)));
         gate.is_open.store(true, Ordering::SeqCst);
         while !received.is_finished() {
-            gate.tell.get().expect("it was asked to tell")();
+            gate.callback.get().expect("the callback is set")();
             thread::yield_now();
         }
         received.join().expect("no panic").expect("everything arrives");

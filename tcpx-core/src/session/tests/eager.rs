@@ -16,19 +16,19 @@ fn options() -> SessionOptions {
 }
 
 /// Two connected sessions, with memory of one kind that holds a few messages.
-struct Scene {
+struct EagerSessions {
     left: Session,
     right: Session,
     source: MemoryId,
     target: MemoryId,
 }
 
-fn scene(left: SessionOptions, right: SessionOptions, memory: MemoryType) -> Scene {
+fn scene(left: SessionOptions, right: SessionOptions, memory: MemoryType) -> EagerSessions {
     let (left, right) = (open(left), open(right));
     connect(&left, &right);
     let [source, target] = [&left, &right].map(|at| at.allocate(10 * BYTES, memory).unwrap());
     left.write_memory(source, 0, &bytes_at(0, 10 * BYTES)).unwrap();
-    Scene { left, right, source, target }
+    EagerSessions { left, right, source, target }
 }
 
 /// Returns the bytes to send from this place on. No byte is 0.
@@ -41,7 +41,7 @@ fn post(memory: MemoryId, place: u64, bytes: u64, tag: i64) -> Post {
     Post { memory, offset: place * BYTES, bytes, tag }
 }
 
-impl Scene {
+impl EagerSessions {
     fn new(memory: MemoryType) -> Self {
         scene(options(), options(), memory)
     }
@@ -98,7 +98,7 @@ fn is_done(transfer: &Transfer) -> bool {
 #[test]
 fn a_message_is_there_before_its_receive() {
     for memory in [MemoryType::Host, MemoryType::Device] {
-        let scene = Scene::new(memory);
+        let scene = EagerSessions::new(memory);
         let send = scene.send(0, BYTES, 1);
         assert!(is_done(&send), "its bytes have left when it is posted");
         scene.arrive();
@@ -122,7 +122,7 @@ fn a_message_is_there_before_its_receive() {
 #[test]
 fn an_announced_receive_gets_its_message_in_one_frame() {
     for memory in [MemoryType::Host, MemoryType::Device] {
-        let scene = Scene::new(memory);
+        let scene = EagerSessions::new(memory);
         let receive = scene.receive(1, BYTES, 1);
         scene.announce(1);
         let send = scene.send(0, BYTES, 1);
@@ -136,7 +136,7 @@ fn an_announced_receive_gets_its_message_in_one_frame() {
 
 #[test]
 fn an_announcement_and_its_message_cross() {
-    let scene = Scene::new(MemoryType::Device);
+    let scene = EagerSessions::new(MemoryType::Device);
     for round in 0..20 {
         let receive = scene.receive(1, BYTES, 1);
         let send = scene.send(round % 2 * 3, BYTES, 1);
@@ -192,14 +192,14 @@ fn messages_without_room_wait_until_there_is_some() {
 
 #[test]
 fn a_receive_of_another_size_fails_and_the_next_one_is_met() {
-    let scene = Scene::new(MemoryType::Device);
+    let scene = EagerSessions::new(MemoryType::Device);
     let mismatch = |receive: &Transfer| {
         let error = receive.wait(None).expect_err("it does not fit");
         let sizes = matches!(error, Error::SizeMismatch { send_bytes: 100, recv_bytes: 50, .. });
         assert!(sizes, "{error}");
     };
     let sends = [0, 0].map(|place| scene.send(place, 100, 1));
-    assert!(sends.iter().all(is_done), "nobody knows of their receives");
+    assert!(sends.iter().all(is_done), "their receives are unknown");
     scene.arrive();
     mismatch(&scene.receive(1, 50, 1));
     scene.complete(&scene.receive(2, 100, 1));
@@ -212,7 +212,7 @@ fn a_receive_of_another_size_fails_and_the_next_one_is_met() {
     scene.announce(1);
     let send = scene.send(0, 100, 1);
     mismatch(&send);
-    scene.until("it is told", || is_done(&receive));
+    scene.until("it ends", || is_done(&receive));
     mismatch(&receive);
 }
 
@@ -233,7 +233,7 @@ fn an_end_that_wants_no_messages_on_the_link_gets_none() {
 
 #[test]
 fn longer_messages_and_large_batches_go_over_the_channels() {
-    let scene = Scene::new(MemoryType::Host);
+    let scene = EagerSessions::new(MemoryType::Host);
     let batch = |memory| (0..9).map(|tag| post(memory, tag as u64, 100, tag)).collect::<Vec<_>>();
     let sends = scene.left.create_transfer("right").unwrap();
     sends.post_send_batch(&batch(scene.source)).unwrap();
@@ -249,7 +249,7 @@ fn longer_messages_and_large_batches_go_over_the_channels() {
 
 #[test]
 fn messages_of_no_bytes_go_ahead_too() {
-    let scene = Scene::new(MemoryType::Host);
+    let scene = EagerSessions::new(MemoryType::Host);
     let sends = [(); 3].map(|()| scene.send(0, 0, 1));
     assert!(sends.iter().all(is_done));
     scene.arrive();
@@ -259,7 +259,7 @@ fn messages_of_no_bytes_go_ahead_too() {
 }
 
 #[test]
-fn who_leaves_waits_until_what_went_ahead_is_received() {
+fn leaving_waits_until_eager_messages_are_received() {
     let patient = || options().close_timeout(PATIENCE);
     let scene = scene(patient(), patient(), MemoryType::Device);
     let sends = [0, 1].map(|place| scene.send(place, BYTES, 1));
@@ -283,7 +283,7 @@ fn who_leaves_waits_until_what_went_ahead_is_received() {
 }
 
 #[test]
-fn two_ends_that_leave_do_not_wait_for_what_nobody_will_receive() {
+fn two_leaving_ends_do_not_wait_for_messages_without_a_receive() {
     let patient = || options().close_timeout(PATIENCE);
     let scene = scene(patient(), patient(), MemoryType::Host);
     scene.send(0, BYTES, 1);
@@ -299,7 +299,7 @@ fn two_ends_that_leave_do_not_wait_for_what_nobody_will_receive() {
 
 #[test]
 fn a_send_that_went_ahead_is_not_withdrawn_and_its_memory_is_free() {
-    let scene = Scene::new(MemoryType::Host);
+    let scene = EagerSessions::new(MemoryType::Host);
     let send = scene.send(0, BYTES, 1);
     scene.left.write_memory(scene.source, 0, &[0; BYTES as usize]).expect("nothing uses it");
     send.cancel();
@@ -311,7 +311,7 @@ fn a_send_that_went_ahead_is_not_withdrawn_and_its_memory_is_free() {
 /// The message's sender makes no more rounds, for it has nothing to wait for.
 #[test]
 fn a_message_of_no_bytes_that_has_ended_leaves_without_another_round() {
-    let Scene { left, right, source, target } =
+    let EagerSessions { left, right, source, target } =
         scene(options(), options().progress_thread(true), MemoryType::Host);
     let word = |memory, tag| post(memory, 0, 0, tag);
     let awaited: Vec<_> = (1..=3)

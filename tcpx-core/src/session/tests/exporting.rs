@@ -74,7 +74,7 @@ fn a_key_leads_to_the_range_that_was_asked_for_and_is_never_given_twice() {
         assert!(seen.insert((key.export, key.secret.to_wire())));
         let secrets: HashSet<_> = seen.iter().map(|(_, secret)| secret).collect();
         assert_eq!(secrets.len(), seen.len());
-        session.unexport(&key).expect("nobody uses it");
+        session.unexport(&key).expect("it is unused");
     }
 }
 
@@ -115,7 +115,7 @@ fn only_a_key_of_this_session_that_was_not_taken_back_is_taken_back() {
     assert_eq!(problem(left.unexport(&forged)), RemoteProblem::UnknownKey);
     assert!(is_open(&left, &key), "nothing was taken back");
     let read = RemoteKey::deserialize(&key.serialize()).expect("own bytes");
-    left.unexport(&read).expect("nobody uses it");
+    left.unexport(&read).expect("it is unused");
     assert!(!is_open(&left, &key));
     assert_eq!(problem(left.unexport(&key)), RemoteProblem::Revoked);
 }
@@ -126,7 +126,7 @@ fn memory_that_is_taken_back_takes_its_keys_along() {
     let (memory, other) = (lent(&session, Access::ReadOnly), lent(&session, Access::ReadOnly));
     let keys = [(); 3].map(|()| session.export(memory, READ).expect("it may be"));
     let stays = session.export(other, READ).expect("it may be");
-    session.take_buffer(memory).expect("nobody uses it");
+    session.take_buffer(memory).expect("it is unused");
     for key in &keys {
         assert_eq!(problem(session.unexport(key)), RemoteProblem::Revoked);
     }
@@ -147,7 +147,7 @@ fn a_stable_key_opens_the_same_memory_whenever_it_is_exported() {
     };
     let first_id = register();
     let key = session.export(first_id, stable).expect("it may be");
-    session.deregister_memory(first_id).expect("nobody uses it");
+    session.deregister_memory(first_id).expect("it is unused");
     assert!(!is_open(&session, &key));
     let second_id = register();
     let again = session.export(second_id, stable).expect("it may be");
@@ -170,7 +170,7 @@ fn taking_back_waits_until_no_peer_uses_it() {
         }
         assert!(!unexported.is_finished(), "a peer uses it");
         end(&session, &uses);
-        unexported.join().expect("no panic").expect("nobody uses it");
+        unexported.join().expect("no panic").expect("it is unused");
     });
 
     let key = session.export(memory, READ).expect("it may be");
@@ -182,7 +182,7 @@ fn taking_back_waits_until_no_peer_uses_it() {
         }
         assert!(session.memory_info(memory).is_ok(), "a peer uses it");
         end(&session, &uses);
-        deregistered.join().expect("no panic").expect("nobody uses it");
+        deregistered.join().expect("no panic").expect("it is unused");
     });
     assert!(session.memory_info(memory).is_err());
 }

@@ -26,7 +26,7 @@ const BYTES: u64 = MESSAGES * STEP;
 
 /// Controls of the backend for the test, and what the test sees of it.
 #[derive(Default)]
-struct Gpu {
+struct BackendControls {
     /// Whether submitted jobs are kept, and not copied yet.
     is_slow: AtomicBool,
     /// Whether polling fails.
@@ -35,16 +35,16 @@ struct Gpu {
 }
 
 /// Job with descriptors of its own.
-struct Kept {
+struct HeldJob {
     job: UnpackJob<'static>,
     descriptors: Vec<UnpackDescriptor>,
 }
 
 /// Backend that touches memory as late as it may.
-struct Late {
+struct LateBackend {
     real: Box<dyn Unpack>,
-    gpu: Arc<Gpu>,
-    kept: Vec<Kept>,
+    gpu: Arc<BackendControls>,
+    kept: Vec<HeldJob>,
     submits: u64,
 }
 
@@ -52,14 +52,14 @@ fn sickness() -> UnpackError {
     UnpackError::Cuda(CudaError::Call { call: "cuTestCall", code: 700, name: "SICK".into() })
 }
 
-impl Unpack for Late {
+impl Unpack for LateBackend {
     fn backend(&self) -> Backend {
         self.real.backend()
     }
 
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
         self.gpu.submitted.fetch_add(jobs.len(), Ordering::Relaxed);
-        self.kept.extend(jobs.iter().map(|job| Kept {
+        self.kept.extend(jobs.iter().map(|job| HeldJob {
             job: UnpackJob { descriptors: &[], ..*job },
             descriptors: job.descriptors.to_vec(),
         }));
@@ -85,9 +85,9 @@ impl Unpack for Late {
     }
 }
 
-impl Late {
+impl LateBackend {
     fn copy_kept(&mut self) -> Result<(), UnpackError> {
-        for Kept { job, descriptors } in self.kept.drain(..) {
+        for HeldJob { job, descriptors } in self.kept.drain(..) {
             // SAFETY: what `submit` was promised of the job's memory holds until `poll` has
             // returned its ticket, or `shutdown` true.
             unsafe { self.real.submit(&[UnpackJob { descriptors: &descriptors, ..job }]) }?;
@@ -96,10 +96,10 @@ impl Late {
     }
 }
 
-struct Scene {
+struct GatheringSessions {
     left: Session,
     right: Session,
-    gpu: Arc<Gpu>,
+    gpu: Arc<BackendControls>,
     source: MemoryId,
     target: MemoryId,
     send: Transfer,
@@ -107,13 +107,14 @@ struct Scene {
 }
 
 /// Returns scattered sends from left to right, which left's slow GPU is gathering.
-fn gathering() -> Scene {
+fn gathering() -> GatheringSessions {
     let [left, right] =
         [(); 2].map(|()| open(patient().channels(1).stall_after(Some(STALL_AFTER))));
-    let gpu = Arc::new(Gpu { is_slow: AtomicBool::new(true), ..Gpu::default() });
+    let gpu =
+        Arc::new(BackendControls { is_slow: AtomicBool::new(true), ..BackendControls::default() });
     let held = Arc::clone(&gpu);
     let late = |real| -> Box<dyn Unpack> {
-        Box::new(Late { real, gpu: held, kept: Vec::new(), submits: 0 })
+        Box::new(LateBackend { real, gpu: held, kept: Vec::new(), submits: 0 })
     };
     left.shared.engine().expect("no fork").unpack_with(late);
     connect(&left, &right);
@@ -127,7 +128,7 @@ fn gathering() -> Scene {
     let send = left.create_transfer("right").expect("it is up");
     let receive = right.create_transfer("left").expect("it is up");
     receive.post_recv_batch(&posts(target, MESSAGE_BYTES)).expect("they fit");
-    let scene = Scene { left, right, gpu, source, target, send, receive };
+    let scene = GatheringSessions { left, right, gpu, source, target, send, receive };
     // The receives come first, so that all are matched in one call.
     scene.progress_until("the receives are announced", |scene| {
         scene.left.stats().peers[0].announced == MESSAGES as usize
@@ -147,7 +148,7 @@ fn pattern() -> Vec<u8> {
     (0..BYTES).map(|at| (at * 7 + at / 256) as u8).collect()
 }
 
-impl Scene {
+impl GatheringSessions {
     fn progress_until(&self, what: &str, is_there: impl Fn(&Self) -> bool) {
         take_turns(&[&self.left, &self.right], what, || is_there(self));
     }

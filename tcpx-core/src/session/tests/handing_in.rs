@@ -20,13 +20,13 @@ use crate::{
 };
 
 /// Session with memory of 64 bytes.
-struct End {
+struct EndWithMemory {
     session: Session,
     memory: MemoryId,
     transfer: Transfer,
 }
 
-impl End {
+impl EndWithMemory {
     fn post(&self, index: u64) -> Post {
         Post { memory: self.memory, offset: index, bytes: 1, tag: 7 }
     }
@@ -37,13 +37,13 @@ impl End {
     }
 }
 
-fn pair(options: SessionOptions) -> [End; 2] {
+fn pair(options: SessionOptions) -> [EndWithMemory; 2] {
     let [left, right] = connected(options);
     [(left, "right"), (right, "left")].map(|(session, peer)| {
         let bytes: Vec<u8> = (0..64).collect();
         let memory = session.register_buffer(bytes, Access::ReadWrite).expect("memory");
         let transfer = session.create_transfer(peer).expect("it is up");
-        End { session, memory, transfer }
+        EndWithMemory { session, memory, transfer }
     })
 }
 
@@ -58,7 +58,7 @@ fn posts_are_taken_in_order_while_another_thread_has_the_engine() {
             right.transfer.post_recv(right.post(63 - index)).expect("it is taken");
         }
         for end in [&left, &right] {
-            assert!(end.session.shared.poller().has_work(), "whoever leads is told");
+            assert!(end.session.shared.poller().has_work(), "the leader is woken");
             let counts = end.transfer.round_counts().expect("no fork");
             assert_eq!((counts.operations_posted, counts.operations_done), (64, 0));
             assert!(!end.transfer.is_complete().expect("it goes on"));
@@ -74,7 +74,7 @@ fn posts_are_taken_in_order_while_another_thread_has_the_engine() {
 }
 
 #[test]
-fn what_is_wrong_is_said_by_the_call_and_not_by_the_operation() {
+fn the_call_returns_what_is_wrong_with_a_post() {
     let [left, _right] = pair(soft());
     let good = left.post(0);
     let read_only = left.session.register_buffer(vec![0; 8], Access::ReadOnly).expect("memory");
@@ -103,7 +103,7 @@ fn what_is_wrong_is_said_by_the_call_and_not_by_the_operation() {
 }
 
 #[test]
-fn what_is_handed_in_is_given_up_with_its_memory() {
+fn queued_posts_are_cancelled_with_their_memory() {
     let [left, _right] = pair(soft().eager_bytes(0));
     let engine = left.session.shared.engine().expect("no fork");
     left.transfer.post_send(left.post(0)).expect("it is taken");
@@ -116,7 +116,7 @@ fn what_is_handed_in_is_given_up_with_its_memory() {
 }
 
 #[test]
-fn nothing_is_handed_in_while_memory_is_copied() {
+fn no_post_is_queued_while_memory_is_copied() {
     let [left, _right] = pair(soft().eager_bytes(0));
     let mut engine = left.session.shared.engine().expect("no fork");
     let key = {
@@ -132,7 +132,7 @@ fn nothing_is_handed_in_while_memory_is_copied() {
 }
 
 #[test]
-fn a_peer_that_ends_ends_what_was_handed_in() {
+fn queued_posts_end_with_their_peer() {
     let [left, _right] = pair(soft());
     let mut engine = left.session.shared.engine().expect("no fork");
     left.transfer.post_send(left.post(0)).expect("it is taken");
@@ -145,7 +145,7 @@ fn a_peer_that_ends_ends_what_was_handed_in() {
 }
 
 #[test]
-fn a_session_that_closes_ends_what_was_handed_in() {
+fn queued_posts_end_with_their_session() {
     let [left, right] = pair(soft());
     // The peer leaves too, whenever it learns of the end.
     drop(right);
@@ -193,7 +193,8 @@ fn many_threads_post_while_one_leads() {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-        let posted = |end: &End| end.transfer.counts().expect("no fork").operations_posted;
+        let posted =
+            |end: &EndWithMemory| end.transfer.counts().expect("no fork").operations_posted;
         assert_eq!([posted(&left), posted(&right)], [4 * ROUNDS; 2]);
         for end in [&left, &right] {
             until("what was posted is moved", || {
@@ -205,7 +206,7 @@ fn many_threads_post_while_one_leads() {
 }
 
 #[test]
-fn a_place_among_the_unclaimed_is_not_kept_for_who_never_comes_up() {
+fn an_unclaimed_peer_that_never_comes_up_is_forgotten() {
     let [server, client] = [(); 2].map(|()| open(soft().connect_channels(true)));
     let info = ConnInfo::decode(&server.listen().expect("listen")).expect("own bytes load");
     let mut connector = Connector::new(info, 0);
@@ -248,7 +249,7 @@ fn prepare(session: &Session, peer: &str, memory: MemoryId, key: &RemoteKey) -> 
 }
 
 #[test]
-fn its_thread_leaves_the_rounds_to_it_and_takes_them_up_again() {
+fn the_progress_thread_stands_back_while_the_program_polls() {
     let [left, right] = [true, false].map(|thread| open(soft().progress_thread(thread)));
     connect(&left, &right);
     let ((mine, my_key), (its, its_key)) = (exported(&left), exported(&right));

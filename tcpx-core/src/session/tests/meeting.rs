@@ -210,17 +210,12 @@ fn one_direction_that_leads_somewhere_is_enough() {
 
 #[test]
 fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
-    let somebody_else = Accept::Named("somebody else".to_owned());
+    let another = Accept::Named("another".to_owned());
     for the_first_connects_first in [true, false] {
         let sessions = acquainted([None; 2]);
         let [small, large] = &sessions;
         for session in &sessions {
-            session
-                .shared
-                .engine()
-                .expect("no fork")
-                .start_accept(&somebody_else)
-                .expect("it begins");
+            session.shared.engine().expect("no fork").start_accept(&another).expect("it begins");
         }
         let mut order = [small, large];
         order.sort_by_key(|session| std::ptr::eq(*session, small) != the_first_connects_first);
@@ -230,7 +225,7 @@ fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
         take_turns(&order, "one connection", || are_one(order));
         let told = order.map(|session| {
             let mut engine = session.shared.engine().expect("no fork");
-            engine.accept_overdue(&somebody_else, PATIENCE).to_string()
+            engine.accept_overdue(&another, PATIENCE).to_string()
         });
         let came = told.iter().filter(|told| told.contains("1 came from where a connect")).count();
         assert_eq!(came, 1, "one end has dialled, the other has adopted: {told:?}");
@@ -238,7 +233,7 @@ fn an_accept_of_another_name_waits_on_and_is_told_who_came() {
 }
 
 #[test]
-fn who_is_reached_nowhere_may_still_come_later() {
+fn a_peer_that_no_address_reaches_may_still_come_later() {
     let (_taken, closed) = closed_port();
     let [small, large] = acquainted([None, Some(closed)]);
     small.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
@@ -281,7 +276,7 @@ fn state_of(engine: &crate::engine::Engine, key: crate::types::PeerKey) -> &'sta
 }
 
 #[test]
-fn who_does_not_listen_is_told_at_once_that_no_address_answers() {
+fn a_session_that_does_not_listen_fails_at_once_when_no_address_answers() {
     let (_taken, closed) = closed_port();
     let [from, to] = [(); 2].map(|()| local());
     let info = ConnInfo { addresses: vec![closed], ..info(&to) };
@@ -352,7 +347,7 @@ fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
 
 /// Of two threads that disconnect a peer, one may come late: then the name is another peer's.
 #[test]
-fn who_forgets_a_peer_late_leaves_the_next_one_of_its_name_alone() {
+fn forgetting_a_peer_late_leaves_the_next_of_its_name_alone() {
     let [left, right] = connected(patient());
     let first = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
     part(&left, &right);

@@ -80,7 +80,7 @@ fn where_a_session_keeps_nothing_beside_for_its_peers_all_goes_on() {
 }
 
 #[test]
-fn what_nobody_gets_is_counted() {
+fn lost_notifications_are_counted() {
     for both_leave in [true, false] {
         let [left, right] = [soft(), patient()].map(|options| open(options.progress_thread(true)));
         connect(&left, &right);
@@ -201,7 +201,7 @@ fn next_events(of: &Session, sessions: &[&Session]) -> Vec<SessionEvent> {
     let descriptor = of.completions.event().open().expect("a descriptor");
     while of.poll_events(&mut events, 9).expect("no fork") == 0 {
         while !is_readable(descriptor) {
-            assert!(begin.elapsed() < PATIENCE, "nothing is told");
+            assert!(begin.elapsed() < PATIENCE, "nothing is reported");
             for session in sessions {
                 session.progress();
             }
@@ -278,13 +278,13 @@ fn a_peer_that_fails_is_told_beside_what_has_ended_with_it() {
 }
 
 #[test]
-fn an_accept_for_which_nobody_comes_is_told() {
+fn an_accept_without_a_peer_is_reported() {
     let session = session();
     session.report_peers().expect("no fork");
     session.listen().expect("listen");
-    session.start_accept("nobody").expect("it begins");
+    session.start_accept("absent").expect("it begins");
     session.shared.progress_at(Instant::now() + 2 * PATIENCE);
     let told = next_state(&session, &[]);
     assert!(matches!(&told.1, PeerState::Failed(Error::Deadline { .. })), "{told:?}");
-    assert_eq!(told.0, "nobody");
+    assert_eq!(told.0, "absent");
 }

@@ -20,7 +20,7 @@ const SHORT_BYTES: u64 = 64;
 /// windows full. The same amount may have been sent meanwhile.
 const AHEAD_BYTES: u64 = 8 << 20;
 
-struct Scene {
+struct ConnectedSessions {
     left: Session,
     right: Session,
     memory: MemoryType,
@@ -32,7 +32,7 @@ struct Message {
     receive: Transfer,
 }
 
-impl Scene {
+impl ConnectedSessions {
     fn new(memory: MemoryType) -> Self {
         let [left, right] = connected(soft().channels(2).chunk_bytes(64 << 10));
         Self { left, right, memory }
@@ -69,13 +69,13 @@ impl Message {
 }
 
 fn a_short_message_overtakes(memory: MemoryType) {
-    let scene = Scene::new(memory);
+    let scene = ConnectedSessions::new(memory);
     let (long, short) = (scene.message(), scene.message());
-    Scene::post(&long, scene.allocate(LONG_BYTES));
+    ConnectedSessions::post(&long, scene.allocate(LONG_BYTES));
     let done = || long.receive.counts().expect("it is there").bytes_done;
     scene.until("the long one begins", || done() > 0);
     let begun = done();
-    Scene::post(&short, scene.allocate(SHORT_BYTES));
+    ConnectedSessions::post(&short, scene.allocate(SHORT_BYTES));
     scene.until("the short one ends", || short.is_complete());
     let done = done();
     assert!(done - begun <= AHEAD_BYTES, "{done} bytes, {begun} before");
@@ -94,18 +94,18 @@ fn a_short_message_does_not_wait_for_a_long_one_in_device_memory() {
 
 #[test]
 fn a_long_message_does_not_wait_until_no_more_short_ones_come() {
-    let scene = Scene::new(MemoryType::Device);
+    let scene = ConnectedSessions::new(MemoryType::Device);
     let long = scene.message();
     let posts = scene.allocate(LONG_BYTES);
     let shorts: Vec<(Message, [Post; 2])> =
         (0..64).map(|_| (scene.message(), scene.allocate(SHORT_BYTES))).collect();
-    shorts.iter().for_each(|(short, posts)| Scene::post(short, *posts));
-    Scene::post(&long, posts);
+    shorts.iter().for_each(|(short, posts)| ConnectedSessions::post(short, *posts));
+    ConnectedSessions::post(&long, posts);
     let mut ended = 0u64;
     scene.until("the long one ends", || {
         for (short, posts) in shorts.iter().filter(|(short, _)| short.is_complete()) {
             ended += 1;
-            Scene::post(short, *posts);
+            ConnectedSessions::post(short, *posts);
         }
         long.is_complete()
     });

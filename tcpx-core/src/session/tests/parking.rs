@@ -23,7 +23,7 @@ const BYTES: u64 = 50_000;
 
 /// Controls of the backend for the test, and what the test sees of it.
 #[derive(Default)]
-struct Gpu {
+struct BackendControls {
     /// Whether no job is seen to finish.
     hangs: AtomicBool,
     /// Whether polling reports the stall.
@@ -34,12 +34,12 @@ struct Gpu {
     dropped: AtomicBool,
 }
 
-struct Holding {
+struct HoldingBackend {
     real: Box<dyn Unpack>,
-    gpu: Arc<Gpu>,
+    gpu: Arc<BackendControls>,
 }
 
-impl Unpack for Holding {
+impl Unpack for HoldingBackend {
     fn backend(&self) -> Backend {
         self.real.backend()
     }
@@ -67,31 +67,32 @@ impl Unpack for Holding {
     }
 }
 
-impl Drop for Holding {
+impl Drop for HoldingBackend {
     fn drop(&mut self) {
         self.gpu.dropped.store(true, Ordering::Relaxed);
     }
 }
 
-struct Scene {
+struct UnpackingSessions {
     left: Session,
     right: Session,
     receive: Transfer,
     memory: MemoryId,
-    gpu: Arc<Gpu>,
+    gpu: Arc<BackendControls>,
 }
 
 /// Has a session unpack with a GPU that hangs.
-fn hang(session: &Session) -> Arc<Gpu> {
-    let gpu = Arc::new(Gpu { hangs: AtomicBool::new(true), ..Gpu::default() });
+fn hang(session: &Session) -> Arc<BackendControls> {
+    let gpu =
+        Arc::new(BackendControls { hangs: AtomicBool::new(true), ..BackendControls::default() });
     let held = Arc::clone(&gpu);
     let mut engine = session.shared.engine().expect("no fork");
-    engine.unpack_with(|real| Box::new(Holding { real, gpu: held }));
+    engine.unpack_with(|real| Box::new(HoldingBackend { real, gpu: held }));
     gpu
 }
 
 /// Returns a receiver whose GPU hangs while it unpacks.
-fn unpacking() -> Scene {
+fn unpacking() -> UnpackingSessions {
     let [left, right] = [(); 2].map(|()| open(soft().channels(1)));
     let gpu = hang(&right);
     connect(&left, &right);
@@ -102,13 +103,13 @@ fn unpacking() -> Scene {
     receive.post_recv(Post { memory, offset: 0, bytes: BYTES, tag: 1 }).unwrap();
     send.post_send(Post { memory: source, offset: 0, bytes: BYTES, tag: 1 }).unwrap();
     take_turns(&[&left, &right], "a chunk comes", || gpu.submitted.load(Ordering::Relaxed) > 0);
-    Scene { left, right, receive, memory, gpu }
+    UnpackingSessions { left, right, receive, memory, gpu }
 }
 
 /// Returns the same receiver after its peer, left, has given up.
-fn abandoned_while_unpacking() -> Scene {
+fn abandoned_while_unpacking() -> UnpackingSessions {
     let scene = unpacking();
-    let Scene { left, right, memory, .. } = &scene;
+    let UnpackingSessions { left, right, memory, .. } = &scene;
     let key = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
     left.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
     take_turns(&[right], "the abort comes", || right.stats().peers[0].state != "up");
@@ -129,7 +130,7 @@ fn close_at_last(session: &Session) {
 
 #[test]
 fn a_process_that_was_stopped_has_not_waited() {
-    let Scene { right, receive, gpu, .. } = abandoned_while_unpacking();
+    let UnpackingSessions { right, receive, gpu, .. } = abandoned_while_unpacking();
     right.shared.progress_at(Instant::now() + 10 * UNPACK_TIMEOUT);
     assert!(!receive.is_complete().expect("it has not ended"));
     pass_unpack_timeout(&right);
@@ -140,7 +141,7 @@ fn a_process_that_was_stopped_has_not_waited() {
 
 #[test]
 fn memory_is_free_when_a_late_unpack_has_finished() {
-    let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
+    let UnpackingSessions { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     assert!(!receive.is_complete().expect("it has not ended"));
     gpu.hangs.store(false, Ordering::Relaxed);
     assert_aborted(receive.wait(Some(PATIENCE)));
@@ -154,7 +155,7 @@ fn memory_is_free_when_a_late_unpack_has_finished() {
 
 #[test]
 fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
-    let Scene { mut right, receive, memory, gpu, .. } = abandoned_while_unpacking();
+    let UnpackingSessions { mut right, receive, memory, gpu, .. } = abandoned_while_unpacking();
     pass_unpack_timeout(&right);
     assert_aborted(receive.wait(Some(PATIENCE)));
     right.release_timeout = Duration::from_millis(1);
@@ -179,7 +180,7 @@ fn a_wait_ends_before_an_unpack_that_does_not_and_its_memory_stays() {
 #[test]
 fn what_never_ends_is_left_behind_with_the_session() {
     for is_stalled in [false, true] {
-        let Scene { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
+        let UnpackingSessions { right, receive, memory, gpu, .. } = abandoned_while_unpacking();
         gpu.is_stalled.store(is_stalled, Ordering::Relaxed);
         if !is_stalled {
             pass_unpack_timeout(&right);
@@ -194,7 +195,7 @@ fn what_never_ends_is_left_behind_with_the_session() {
 
 #[test]
 fn an_unpacker_that_has_failed_may_still_copy() {
-    let Scene { left, right, receive, memory, gpu } = unpacking();
+    let UnpackingSessions { left, right, receive, memory, gpu } = unpacking();
     gpu.refuses.store(true, Ordering::Relaxed);
     // The submit of one more message fails.
     let source = left.allocate(BYTES, MemoryType::Device).unwrap();

@@ -13,14 +13,14 @@ use crate::{
 const BYTES: u64 = 300_000;
 const LITTLE: u64 = 1000;
 
-struct Ends {
+struct ReadingSessions {
     left: Session,
     right: Session,
     here: crate::MemoryId,
     there: crate::MemoryId,
 }
 
-impl Ends {
+impl ReadingSessions {
     fn new() -> Self {
         // Little travels on the link, and a lot on the channels.
         let options = soft().link_bytes(LinkBytes::Most(LITTLE));
@@ -56,10 +56,10 @@ impl Ends {
 
 #[test]
 fn a_refused_request_counts_by_its_reason_and_moves_nothing() {
-    let ends = Ends::new();
+    let ends = ReadingSessions::new();
     let (whole, read_only) = (ends.key(RemoteAccess::ReadWrite), ends.key(RemoteAccess::Read));
     let taken_back = ends.key(RemoteAccess::ReadWrite);
-    ends.right.unexport(&taken_back).expect("nobody uses it");
+    ends.right.unexport(&taken_back).expect("it is unused");
     let unknown = RemoteKey { secret: ExportSecret::new([7; 16]), ..whole.clone() };
     let past_end = RemoteKey { bytes: BYTES + 1, ..whole.clone() };
     let allowed = RemoteKey { access: RemoteAccess::ReadWrite, ..read_only.clone() };
@@ -93,7 +93,7 @@ fn a_refused_request_counts_by_its_reason_and_moves_nothing() {
 
 #[test]
 fn an_operation_works_again_when_its_stable_key_is_exported_again() {
-    let ends = Ends::new();
+    let ends = ReadingSessions::new();
     let stable = ExportOptions::new(RemoteAccess::ReadWrite).stable(true);
     let export = || ends.right.export(ends.there, stable).expect("it may be");
     let key = export();
@@ -128,7 +128,7 @@ fn an_operation_works_again_when_its_stable_key_is_exported_again() {
 
 #[test]
 fn what_is_served_counts_at_the_target_and_what_is_told_at_the_initiator() {
-    let ends = Ends::new();
+    let ends = ReadingSessions::new();
     let key = ends.key(RemoteAccess::ReadWrite);
     for bytes in [1000, BYTES] {
         ends.ask(OperationKind::Write, &key, bytes).expect("it goes well");

@@ -24,17 +24,17 @@ const MESSAGE_BYTES: u64 = 10 * CHUNK_BYTES as u64 + 5;
 
 /// Call in which a backend fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
+enum BackendCall {
     Submit,
     Poll,
 }
 
 /// Backend that copies as the real one until `healthy` chunks were submitted, and fails from the
 /// next on.
-struct Faulty {
+struct FaultyBackend {
     real: Box<dyn Unpack>,
     healthy: usize,
-    at: Call,
+    at: BackendCall,
     /// Last ticket of the real backend, once there will be no more.
     stuck_after: Option<Ticket>,
 }
@@ -43,7 +43,7 @@ fn error() -> UnpackError {
     UnpackError::Cuda(CudaError::Call { call: "cuTestCall", code: 700, name: "SICK".into() })
 }
 
-impl Unpack for Faulty {
+impl Unpack for FaultyBackend {
     fn backend(&self) -> Backend {
         self.real.backend()
     }
@@ -54,7 +54,7 @@ impl Unpack for Faulty {
             // SAFETY: passed on from the caller.
             return unsafe { self.real.submit(jobs) };
         }
-        if self.at == Call::Submit {
+        if self.at == BackendCall::Submit {
             return Err(error());
         }
         let done = self.real.poll()?;
@@ -106,7 +106,7 @@ fn chunk_named_by(outcome: &crate::Result<()>) -> &UnpackFailure {
 
 #[test]
 fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
-    for at in [Call::Submit, Call::Poll] {
+    for at in [BackendCall::Submit, BackendCall::Poll] {
         let [left, right] = ends();
         let memories = [&left, &right].map(|session| {
             session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room")
@@ -117,7 +117,7 @@ fn a_failed_unpack_names_the_chunk_and_ends_the_session_without_hanging() {
             .shared
             .engine()
             .expect("no fork")
-            .unpack_with(|real| Box::new(Faulty { real, healthy, at, stuck_after: None }));
+            .unpack_with(|real| Box::new(FaultyBackend { real, healthy, at, stuck_after: None }));
         let (ends, _) = send(&left, &right, memories, 1);
         ends.into_iter().for_each(|end| end.expect("the first message is healthy"));
 
@@ -177,7 +177,7 @@ fn assert_aborted(outcome: &crate::Result<()>) {
 
 #[test]
 fn a_failed_unpack_ends_an_operation_at_both_ends_and_leaves_no_memory_in_use() {
-    for at in [Call::Submit, Call::Poll] {
+    for at in [BackendCall::Submit, BackendCall::Poll] {
         for kind in [OperationKind::Write, OperationKind::Read] {
             let sessions = ends();
             let [left, right] = &sessions;
@@ -185,7 +185,7 @@ fn a_failed_unpack_ends_an_operation_at_both_ends_and_leaves_no_memory_in_use() 
                 session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room")
             });
             let receiver = usize::from(kind == OperationKind::Write);
-            let faulty = |real| Faulty { real, healthy: 0, at, stuck_after: None };
+            let faulty = |real| FaultyBackend { real, healthy: 0, at, stuck_after: None };
             let mut engine = sessions[receiver].shared.engine().expect("no fork");
             engine.unpack_with(|real| Box::new(faulty(real)));
             drop(engine);
@@ -251,7 +251,7 @@ fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
     assert!(run().iter().all(Result::is_ok), "nothing is wrong yet");
     let sick = there.engine_of(Device::Gpu(SICK)).expect("no fork").expect("it is made");
     sick.engine().expect("no fork").unpack_with(|real| {
-        Box::new(Faulty { real, healthy: 0, at: Call::Submit, stuck_after: None })
+        Box::new(FaultyBackend { real, healthy: 0, at: BackendCall::Submit, stuck_after: None })
     });
     // Twice: the operations of the others still run.
     for round in 1..=2 {
@@ -266,14 +266,14 @@ const STALL_AFTER: Duration = Duration::from_secs(1);
 const LATE_BYTES: u64 = 100_000;
 
 /// Backend that copies at once and reports the end late.
-struct Late {
+struct LateBackend {
     real: Box<dyn Unpack>,
     may_finish: Arc<AtomicBool>,
     /// Number of submitted chunks.
     submitted: Arc<AtomicUsize>,
 }
 
-impl Late {
+impl LateBackend {
     /// Has a session unpack late. Returns the switch that lets it finish, and the number of chunks
     /// that wait for the switch.
     fn hold(session: &Session) -> (Arc<AtomicBool>, Arc<AtomicUsize>) {
@@ -287,7 +287,7 @@ impl Late {
     }
 }
 
-impl Unpack for Late {
+impl Unpack for LateBackend {
     fn backend(&self) -> Backend {
         self.real.backend()
     }
@@ -311,7 +311,7 @@ impl Unpack for Late {
 fn chunks_that_wait_for_their_unpack_are_noticed_once() {
     let options = soft().channels(1).chunk_bytes(16 << 10).progress_thread(true);
     let [left, right] = connected(options.stall_after(Some(STALL_AFTER)));
-    let (may_finish, _) = Late::hold(&right);
+    let (may_finish, _) = LateBackend::hold(&right);
     let allocate = |session: &Session| session.allocate(LATE_BYTES, MemoryType::Device);
     let post = |memory| Post { memory, offset: 0, bytes: LATE_BYTES, tag: 1 };
     let from = left.create_transfer("right").expect("a transfer");
@@ -337,7 +337,7 @@ fn chunks_that_wait_for_their_unpack_are_noticed_once() {
 #[test]
 fn a_notification_waits_for_the_unpack_of_its_write() {
     let [left, right] = ends();
-    let (may_finish, submitted) = Late::hold(&right);
+    let (may_finish, submitted) = LateBackend::hold(&right);
     let memories = [&left, &right]
         .map(|session| session.allocate(MESSAGE_BYTES, MemoryType::Device).expect("there is room"));
     left.write_memory(memories[0], 0, &[7; MESSAGE_BYTES as usize]).expect("nothing uses it");

@@ -27,7 +27,7 @@ fn ended(transfer: &Transfer) -> usize {
     transfer.counts().expect("counts are always there").operations_done as usize
 }
 
-struct Scene {
+struct BacklogSessions {
     left: Session,
     right: Session,
     memory: MemoryId,
@@ -35,17 +35,17 @@ struct Scene {
     many: Transfer,
 }
 
-fn scene(options: SessionOptions) -> Scene {
+fn scene(options: SessionOptions) -> BacklogSessions {
     let [left, right] = connected(options.channels(1));
     let memory = left.allocate(1, MemoryType::Host).unwrap();
     let many = left.create_transfer("right").unwrap();
     many.post_send_batch(&posts(memory, MANY)).unwrap();
-    Scene { left, right, memory, many }
+    BacklogSessions { left, right, memory, many }
 }
 
 #[test]
 fn a_cancel_ends_a_slice_and_every_round_another() {
-    let Scene { left, right: _right, memory, many } = scene(soft());
+    let BacklogSessions { left, right: _right, memory, many } = scene(soft());
     many.cancel();
     assert_eq!(ended(&many), SLICE);
     // A small transfer need not wait until the large one is done, which goes on with the rest.
@@ -62,7 +62,7 @@ fn a_cancel_ends_a_slice_and_every_round_another() {
 
 #[test]
 fn a_cancel_beside_a_backlog_touches_its_own_operations_alone() {
-    let Scene { left, right: _right, memory, many } = scene(soft());
+    let BacklogSessions { left, right: _right, memory, many } = scene(soft());
     let small = left.create_transfer("right").unwrap();
     small.post_send_batch(&posts(memory, 3)).unwrap();
     small.cancel();
@@ -73,7 +73,7 @@ fn a_cancel_beside_a_backlog_touches_its_own_operations_alone() {
 
 #[test]
 fn memory_of_a_large_transfer_that_was_released_is_free_after_some_rounds() {
-    let Scene { left, right: _right, memory, many } = scene(soft());
+    let BacklogSessions { left, right: _right, memory, many } = scene(soft());
     drop(many);
     assert_eq!(uses(&left, memory), MANY - SLICE);
     left.progress();
@@ -86,7 +86,7 @@ fn memory_of_a_large_transfer_that_was_released_is_free_after_some_rounds() {
 
 #[test]
 fn a_deregistration_waits_until_every_slice_is_withdrawn() {
-    let Scene { left, right: _right, memory, many } = scene(soft());
+    let BacklogSessions { left, right: _right, memory, many } = scene(soft());
     left.deregister_memory(memory).expect("no peer has heard of any");
     assert_eq!(ended(&many), MANY);
     assert!(matches!(many.is_complete(), Err(Error::Cancelled)));
@@ -94,7 +94,7 @@ fn a_deregistration_waits_until_every_slice_is_withdrawn() {
 
 #[test]
 fn a_peers_goodbye_ends_a_slice_in_each_round() {
-    let Scene { left, right, many, .. } = scene(patient());
+    let BacklogSessions { left, right, many, .. } = scene(patient());
     std::thread::scope(|scope| {
         let leaving = scope.spawn(|| right.disconnect("left"));
         let mut before = 0;
@@ -112,7 +112,7 @@ fn a_peers_goodbye_ends_a_slice_in_each_round() {
 
 #[test]
 fn a_transfer_is_used_again_after_an_error() {
-    let Scene { left, right, memory, many } = scene(soft());
+    let BacklogSessions { left, right, memory, many } = scene(soft());
     many.cancel();
     assert!(matches!(many.wait(None), Err(Error::Cancelled)));
     assert!(matches!(many.error(), Some(Error::Cancelled)));
@@ -135,7 +135,7 @@ fn options() -> SessionOptions {
 }
 
 #[test]
-fn whoever_waits_beside_a_thread_that_leads_looks_only_when_it_is_told() {
+fn a_thread_that_waits_beside_the_leader_checks_only_when_notified() {
     let session = open(soft().progress_thread(true));
     // The progress thread leads the second time at the latest, and nothing moves.
     for _ in 0..2 {
@@ -163,7 +163,7 @@ fn round(session: &Session) -> bool {
 }
 
 #[test]
-fn whoever_waits_for_peers_hears_of_them_and_not_of_messages() {
+fn a_wait_for_peers_is_notified_of_peers_and_not_of_messages() {
     let [left, right] = connected(options());
     let give_up_at = Instant::now() + PATIENCE;
     let memory = [&left, &right]
@@ -187,7 +187,7 @@ fn whoever_waits_for_peers_hears_of_them_and_not_of_messages() {
     assert!(engine.take_news(), "it is left");
     let key = engine.peer("right").expect("it is known").0;
     engine.fail_peer(key, Error::Closed);
-    assert!(engine.take_news() && !engine.take_news(), "it is over, and that is told once");
+    assert!(engine.take_news() && !engine.take_news(), "it is over, and that is reported once");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn is_woken_by(session: &Session, act: impl FnOnce(&Engine)) -> bool {
 }
 
 #[test]
-fn whoever_rests_is_woken_when_something_is_due_sooner() {
+fn a_resting_leader_is_woken_when_something_is_due_sooner() {
     let session = open(options());
     assert!(!is_woken_by(&session, |_| {}));
     let (hold, held) = mpsc::channel::<()>();

@@ -16,14 +16,14 @@ use crate::error::Error;
 
 /// Operations and notifications, in the order in which they were posted.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct PendingPosts {
     requests: Vec<NewRequest>,
     notes: Vec<Arc<[u8]>>,
     /// Cost of the notifications together.
     note_cost: u64,
 }
 
-impl Waiting {
+impl PendingPosts {
     /// Adds an operation, whose registrations are in use for it.
     pub(super) fn push(&mut self, request: NewRequest) {
         self.requests.push(request);
@@ -85,7 +85,7 @@ impl Waiting {
 
 /// Origin of a peer.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct PeerOrigin {
     /// The session at the other end.
     pub(crate) session: SessionId,
     /// Number of this connection of the two sessions, in the count of the end that began it.
@@ -96,15 +96,15 @@ pub(crate) struct Origin {
     pub(crate) given_up: Option<Nonce>,
 }
 
-impl Origin {
+impl PeerOrigin {
     /// Makes the origin of a peer that this end dials.
-    pub(crate) fn dialled(connector: &Connector) -> Self {
+    pub(crate) fn outbound(connector: &Connector) -> Self {
         let (session, connection) = (connector.info().session, connector.connection());
         Self { session, connection, introduction: None, given_up: None }
     }
 
     /// Makes the origin of a peer that has come in.
-    pub(crate) fn came(introduction: Box<Introduction>) -> Self {
+    pub(crate) fn inbound(introduction: Box<Introduction>) -> Self {
         Self {
             session: *introduction.session(),
             connection: introduction.connection(),

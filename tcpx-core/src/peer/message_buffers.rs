@@ -11,9 +11,9 @@ use crate::error::{Error, MemoryUnavailable, Result};
 /// Bytes of messages that went ahead of their receives, by the numbers that the protocol has for
 /// them. The protocol bounds how many they are.
 #[derive(Debug, Default)]
-pub(super) struct KeptMessages(HashMap<u64, Vec<u8>>);
+pub(super) struct MessageBuffers(HashMap<u64, Vec<u8>>);
 
-impl KeptMessages {
+impl MessageBuffers {
     /// Keeps bytes.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ mod tests {
         // The kernel takes one for each that is queued.
         let taken = |number: usize| (much + 20 * number) as u64;
         assert!((0..MOST).all(|number| unread.add(taken(number), much + 20 * MOST)));
-        assert!(!unread.add(taken(MOST - 1), much + 20 * MOST + 20), "nobody reads");
+        assert!(!unread.add(taken(MOST - 1), much + 20 * MOST + 20), "the peer does not read");
         assert!(unread.add(1 << 40, 9) && unread.0.capacity() == 0, "it has read all");
     }
 }

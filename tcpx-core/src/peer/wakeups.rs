@@ -8,7 +8,7 @@ use tcpx_diagnosis::pci::nic_down;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 
 use super::connection::Connection;
-use super::{Peer, State};
+use super::{ConnectionState, Peer};
 use crate::error::awaited::DownNic;
 use crate::plugin::comm::NextCall;
 use crate::reactor::Attention;
@@ -52,7 +52,7 @@ impl Connection {
             again: self.link.has_more()
                 || self.protocol.is_withdrawing()
                 || self.protocol.awaits_round()
-                || self.says_more(),
+                || self.has_frames_to_send(),
             polls: self.link.must_be_polled(),
             awaits_worker,
             timeout: self.timeout,
@@ -84,24 +84,24 @@ impl Connection {
     }
 
     /// Returns whether the protocol has more to say, and the link takes it.
-    fn says_more(&self) -> bool {
+    fn has_frames_to_send(&self) -> bool {
         self.link.unsent_bytes() == 0 && self.protocol.has_more_to_say()
     }
 
     /// Returns whether it is up with nothing under way and nothing posted.
     pub(super) fn is_idle(&self) -> bool {
-        self.is_up_at_rest() && self.protocol.operation_count() == 0
+        self.is_up_without_traffic() && self.protocol.operation_count() == 0
     }
 
     /// Returns the same where receives may be posted that have no send yet, and no comm has
     /// anything to say.
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn is_quiescent(&self) -> bool {
         let is_silent = self.send_lanes.iter().all(|it| it.next_call() == NextCall::OnEvent)
             && self.recv_lanes.iter().all(|it| it.next_call() == NextCall::OnEvent);
-        is_silent && self.is_up_at_rest() && self.protocol.waiting_sends() == 0
+        is_silent && self.is_up_without_traffic() && self.protocol.waiting_sends() == 0
     }
 
-    fn is_up_at_rest(&self) -> bool {
+    fn is_up_without_traffic(&self) -> bool {
         let is_up = self.protocol.stage() == PeerStage::Up && self.deferred.is_none();
         let is_moving = self.send_lanes.iter().any(|lane| !lane.is_idle())
             || self.recv_lanes.iter().any(|lane| lane.awaits_bytes() || lane.holds_slots());
@@ -134,9 +134,9 @@ impl Peer {
         };
         let (mut open_sends, mut open_recvs) = (Vec::new(), Vec::new());
         let (messages, record) = match &self.state {
-            State::Dialling(_) | State::Welcomed => return report,
-            State::Gone(gone) => (gone.messages, &gone.record),
-            State::Linked(connection) => {
+            ConnectionState::Dialling(_) | ConnectionState::Welcomed => return report,
+            ConnectionState::Gone(gone) => (gone.messages, &gone.record),
+            ConnectionState::Linked(connection) => {
                 report.link_authenticated = connection.link.is_authenticated();
                 report.operations = connection.protocol.operation_count();
                 report.announced = connection.protocol.announced();

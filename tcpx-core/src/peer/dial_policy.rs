@@ -27,7 +27,7 @@ type Interface = (String, IpAddr);
 
 /// Source that speaks for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum AddressTrust {
     /// The address is the link's, or was loaded.
     Known,
     /// The peer alone says that it is its own.
@@ -36,7 +36,7 @@ pub(crate) enum Standing {
 
 /// Knowledge of this end about the addresses of a peer.
 #[derive(Clone, Debug)]
-pub(crate) struct DialPlaces {
+pub(crate) struct DialPolicy {
     /// The other end of the link.
     link: Option<IpAddr>,
     /// Addresses in the connection info that was loaded for the peer.
@@ -51,7 +51,7 @@ pub(crate) struct DialPlaces {
     uses_other_nics: bool,
 }
 
-impl DialPlaces {
+impl DialPolicy {
     /// Collects the addresses known by a link between `local` and `link`, and by what was loaded.
     pub(crate) fn new(
         [local, link]: [Option<IpAddr>; 2],
@@ -65,7 +65,7 @@ impl DialPlaces {
     }
 
     /// Adds which NICs this end's channels run over.
-    pub(crate) fn over(self, nics: Vec<Arc<str>>) -> Self {
+    pub(crate) fn with_nics(self, nics: Vec<Arc<str>>) -> Self {
         Self { nics, ..self }
     }
 
@@ -75,10 +75,10 @@ impl DialPlaces {
     }
 
     /// Returns the source that speaks for an address; `None`: the address is not dialled.
-    pub(crate) fn standing(&self, address: SocketAddr) -> Option<Standing> {
+    pub(crate) fn trust(&self, address: SocketAddr) -> Option<AddressTrust> {
         let ip = address.ip().to_canonical();
         if self.link == Some(ip) {
-            return Some(Standing::Known);
+            return Some(AddressTrust::Known);
         }
         if leads_to_many(ip) {
             return None;
@@ -87,19 +87,19 @@ impl DialPlaces {
         let is_here = |ip: IpAddr| ip.is_loopback() || interfaces.iter().any(|(_, own)| *own == ip);
         if is_here(ip) {
             // A peer of this host reaches that by itself.
-            return self.link.is_some_and(is_here).then_some(Standing::Known);
+            return self.link.is_some_and(is_here).then_some(AddressTrust::Known);
         }
         if is_link_local(ip) && !self.link.is_some_and(is_link_local) {
             return None;
         }
         if self.loaded.contains(&ip) {
-            return Some(Standing::Known);
+            return Some(AddressTrust::Known);
         }
         let carries_link = |nic: &Arc<str>| {
             interfaces.iter().any(|(name, own)| **name == **nic && Some(*own) == self.local)
         };
         let is_beside_link = self.uses_other_nics || !self.nics.iter().all(carries_link);
-        is_beside_link.then_some(Standing::Claimed)
+        is_beside_link.then_some(AddressTrust::Claimed)
     }
 }
 
@@ -117,21 +117,21 @@ fn is_link_local(ip: IpAddr) -> bool {
 }
 
 /// Delay of the answer, longer than a plugin tries to connect to an address that does not answer.
-const ANSWER_AFTER: Duration = Duration::from_secs(25);
+const REPORT_DELAY: Duration = Duration::from_secs(25);
 
 /// Result of dialling a peer's channels, kept back until it may be said.
 #[derive(Debug, Default)]
-pub(super) struct DialAnswer {
+pub(super) struct DialResult {
     /// `None`: a failure is said at once.
     due: Option<Instant>,
     failure: Option<Error>,
 }
 
-impl DialAnswer {
+impl DialResult {
     /// Begins to keep the answer back: the channels are dialled from now on, at addresses for which
     /// only the peer speaks.
     pub(super) fn claimed(now: Instant) -> Self {
-        Self { due: Some(now + ANSWER_AFTER), failure: None }
+        Self { due: Some(now + REPORT_DELAY), failure: None }
     }
 
     /// Takes the error of a dial that has failed.
@@ -157,7 +157,7 @@ impl DialAnswer {
         if is_connected || self.due.is_none_or(|due| now < due) {
             return Ok(());
         }
-        let (waited, state) = (ANSWER_AFTER, Departure::DIAL_UNANSWERED);
+        let (waited, state) = (REPORT_DELAY, Departure::DIAL_UNANSWERED);
         Err(self.failure.take().unwrap_or_else(|| Error::PeerGone {
             peer: peer.to_string(),
             phase: Phase::Connect,
@@ -180,18 +180,18 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn places(link: &str, loaded: &[&str], uses_other_nics: bool) -> DialPlaces {
+    fn policy(link: &str, loaded: &[&str], uses_other_nics: bool) -> DialPolicy {
         let loaded = loaded.iter().map(|text| ip(text)).collect();
         let interfaces = || {
             let all = [("eth0", OWN), ("eth0", "fe80::5"), ("eth1", "10.0.2.5")];
             all.map(|(name, address)| (name.to_owned(), ip(address))).into()
         };
         let ends = [OWN, link].map(|end| Some(ip(end)));
-        DialPlaces::new(ends, loaded, interfaces, uses_other_nics).over(vec!["eth0".into()])
+        DialPolicy::new(ends, loaded, interfaces, uses_other_nics).with_nics(vec!["eth0".into()])
     }
 
-    fn standing(places: &DialPlaces, text: &str) -> Option<Standing> {
-        places.standing(SocketAddr::new(ip(text), 5432))
+    fn trust(policy: &DialPolicy, text: &str) -> Option<AddressTrust> {
+        policy.trust(SocketAddr::new(ip(text), 5432))
     }
 
     /// Addresses that a peer may not have dialled from another host, whatever was loaded and said.
@@ -209,26 +209,26 @@ mod tests {
 
     #[test]
     fn only_the_other_end_of_the_link_and_what_was_loaded_is_dialled() {
-        let places = places(PEER, &["10.0.1.7", "127.0.0.1", OWN], false);
+        let policy = policy(PEER, &["10.0.1.7", "127.0.0.1", OWN], false);
         for known in [PEER, "::ffff:10.0.0.7", "10.0.1.7"] {
-            assert_eq!(standing(&places, known), Some(Standing::Known), "{known}");
+            assert_eq!(trust(&policy, known), Some(AddressTrust::Known), "{known}");
         }
         for other in ["10.0.0.8", "10.0.2.7", "169.254.169.254", "8.8.8.8", "2001:db8::7"] {
-            assert_eq!(standing(&places, other), None, "{other}");
+            assert_eq!(trust(&policy, other), None, "{other}");
         }
-        NEVER.iter().for_each(|never| assert_eq!(standing(&places, never), None, "{never}"));
+        NEVER.iter().for_each(|never| assert_eq!(trust(&policy, never), None, "{never}"));
     }
 
     #[test]
     fn other_nics_of_a_peer_are_dialled_where_this_end_uses_some_but_not_into_this_host() {
-        let by_nics = places(PEER, &[], true);
-        let over_ipv6 = places("2001:db8::7", &[], false);
+        let by_nics = policy(PEER, &[], true);
+        let over_ipv6 = policy("2001:db8::7", &[], false);
         // The plugin has no NIC that the link runs over.
-        let by_plugin = places(PEER, &[], false).over(vec!["eth1".into()]);
-        for places in [&by_nics, &over_ipv6, &by_plugin] {
-            assert_eq!(standing(places, "10.0.2.7"), Some(Standing::Claimed));
+        let by_plugin = policy(PEER, &[], false).with_nics(vec!["eth1".into()]);
+        for policy in [&by_nics, &over_ipv6, &by_plugin] {
+            assert_eq!(trust(policy, "10.0.2.7"), Some(AddressTrust::Claimed));
             for never in NEVER.iter().chain(&["169.254.169.254", "fe80::7"]) {
-                assert_eq!(standing(places, never), None, "{never}");
+                assert_eq!(trust(policy, never), None, "{never}");
             }
         }
     }
@@ -236,14 +236,14 @@ mod tests {
     #[test]
     fn a_peer_of_this_host_may_be_anywhere_on_it() {
         for link in ["127.0.0.1", OWN] {
-            let places = places(link, &[], false);
+            let policy = policy(link, &[], false);
             for here in ["127.0.0.1", "127.0.0.2", OWN] {
-                assert_eq!(standing(&places, here), Some(Standing::Known), "{link} {here}");
+                assert_eq!(trust(&policy, here), Some(AddressTrust::Known), "{link} {here}");
             }
-            assert_eq!(standing(&places, "10.0.0.9"), None);
+            assert_eq!(trust(&policy, "10.0.0.9"), None);
         }
-        let link_local = places("169.254.3.4", &["169.254.3.5"], false);
-        assert_eq!(standing(&link_local, "169.254.3.5"), Some(Standing::Known));
+        let link_local = policy("169.254.3.4", &["169.254.3.5"], false);
+        assert_eq!(trust(&link_local, "169.254.3.5"), Some(AddressTrust::Known));
     }
 
     fn failure(call: &'static str, code: NcclResult) -> Error {
@@ -261,22 +261,22 @@ mod tests {
     /// What the peer hears of each outcome, and when: of a closed port, of a host that is not there
     /// and of an open port that says nothing.
     #[test]
-    fn a_peer_that_has_us_dial_elsewhere_learns_nothing_from_text_or_time() {
+    fn a_peer_learns_nothing_from_text_or_time_of_a_dial_elsewhere() {
         let (peer, start) = (PeerName::bound("p"), Instant::now());
         let seconds = |seconds| start + Duration::from_secs_f64(seconds);
         let outcomes =
             [Some((0.8, NcclResult::SYSTEM_ERROR)), Some((3.9, NcclResult::INTERNAL_ERROR)), None];
         let heard = outcomes.map(|outcome| {
-            let mut answer = DialAnswer::claimed(start);
+            let mut dial = DialResult::claimed(start);
             let mut said = None;
             for step in 0..400 {
                 let now = seconds(f64::from(step) / 10.0);
                 if let Some((at, code)) = outcome
                     && seconds(at) <= now
                 {
-                    assert!(answer.failed(failure("connect", code)).is_ok(), "it is kept");
+                    assert!(dial.failed(failure("connect", code)).is_ok(), "it is kept");
                 }
-                if let Err(error) = answer.check(&peer, false, now) {
+                if let Err(error) = dial.check(&peer, false, now) {
                     said = Some((step, error.text_for_peer()));
                     break;
                 }
@@ -288,18 +288,18 @@ mod tests {
     }
 
     #[test]
-    fn who_is_dialled_at_its_own_address_is_told_at_once() {
-        let mut answer = DialAnswer::default();
+    fn a_failed_dial_of_the_peers_own_address_is_reported_at_once() {
+        let mut dial = DialResult::default();
         let error = failure("connect", NcclResult::SYSTEM_ERROR);
-        assert!(answer.failed(error).is_err());
-        let later = Instant::now() + 2 * ANSWER_AFTER;
-        assert!(answer.check(&PeerName::bound("p"), false, later).is_ok(), "nor given up");
-        let mut connected = DialAnswer::claimed(Instant::now());
+        assert!(dial.failed(error).is_err());
+        let later = Instant::now() + 2 * REPORT_DELAY;
+        assert!(dial.check(&PeerName::bound("p"), false, later).is_ok(), "nor given up");
+        let mut connected = DialResult::claimed(Instant::now());
         assert!(connected.check(&PeerName::bound("p"), true, later).is_ok());
     }
 
     #[test]
-    fn what_is_said_of_a_failed_dial_names_no_outcome() {
+    fn the_report_of_a_failed_dial_names_no_outcome() {
         let said = failure("connect", NcclResult::SYSTEM_ERROR).text_for_peer();
         assert!(said.ends_with("[TCPX-717]") && !said.contains("returned"), "{said}");
         assert_eq!(said, failure("connect", NcclResult::INTERNAL_ERROR).text_for_peer());
