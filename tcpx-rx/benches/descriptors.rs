@@ -47,12 +47,7 @@ fn fragments(count: usize, pages: Pages) -> Vec<Fragment> {
         page * PAGE
     };
     let mut list: Vec<_> = (0..count)
-        .map(|index| DeviceFragment {
-            offset: next_page(),
-            bytes: PAGE as u32,
-            token: index as u32 + 1,
-            dmabuf_id: None,
-        })
+        .map(|index| DeviceFragment::new(next_page(), PAGE as u32, index as u32 + 1, None))
         .collect();
     if let [first, .., last] = &mut list[..] {
         first.offset += 1447;

@@ -5,6 +5,7 @@
 //! unsorted when the data used several sockets. [`check`] is therefore the one gate between the
 //! unpack queue and a copy into the user's memory.
 
+#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
@@ -215,6 +216,7 @@ fn check_cover(list: &[UnpackDescriptor], expected_bytes: u64) -> Result<(), Des
 ///
 /// # Errors
 /// Returns the overlapping pair with the lowest offsets.
+#[cfg(feature = "alloc")]
 pub fn sources_disjoint(
     list: &[UnpackDescriptor],
     scratch: &mut Vec<UnpackDescriptor>,
@@ -233,7 +235,7 @@ pub fn sources_disjoint(
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests {
     use alloc::string::ToString;
     use alloc::vec;

@@ -7,6 +7,7 @@
 //! `len` counts header and payload, not the padding, and the next header begins after the padding.
 //! All numbers are in the machine's byte order.
 
+#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 /// Length of the header in bytes; `cmsg_len` is never less.
@@ -27,6 +28,7 @@ pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> 
 /// Appends one control message of any kind, padded so that the next can follow.
 ///
 /// `control` must be empty, or filled by this function or by [`encode`](crate::encode).
+#[cfg(feature = "alloc")]
 pub fn append_cmsg(control: &mut Vec<u8>, level: i32, cmsg_type: i32, payload: &[u8]) {
     let start = control.len();
     let len = HEADER_BYTES + payload.len();
@@ -38,7 +40,7 @@ pub fn append_cmsg(control: &mut Vec<u8>, level: i32, cmsg_type: i32, payload: &
     control.resize(start + padded(len), 0);
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests {
     use super::*;
 

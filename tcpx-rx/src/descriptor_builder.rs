@@ -75,8 +75,8 @@ pub struct BuiltChunk {
 /// ```
 /// use tcpx_rx::{DescriptorBuilder, DeviceFragment, Fragment};
 ///
-/// let page = DeviceFragment { offset: 8192, bytes: 4096, token: 1, dmabuf_id: None };
-/// let mut fragments = [page, DeviceFragment { offset: 0, ..page }].map(Fragment::Device);
+/// let pages = [DeviceFragment::new(8192, 4096, 1, None), DeviceFragment::new(0, 4096, 1, None)];
+/// let mut fragments = pages.map(Fragment::Device);
 /// let mut chunk = DescriptorBuilder::new(5000);
 /// let used = chunk.append(&mut fragments)?;
 /// assert!(chunk.is_full());

@@ -45,6 +45,7 @@ pub mod mainline {
 /// The same bytes mean different things in each dialect, and nothing in them identifies the
 /// dialect. The caller therefore has to know the dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Dialect {
     /// Google's out-of-tree kernels, see [`google`].
     Google,

@@ -2,6 +2,7 @@
 
 /// Piece of the stream that lies in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct DeviceFragment {
     /// Offset of the first byte from the start of the region that the socket's queue is bound to.
     pub offset: u64,
@@ -14,8 +15,17 @@ pub struct DeviceFragment {
     pub dmabuf_id: Option<u32>,
 }
 
+impl DeviceFragment {
+    /// Creates a fragment of `bytes` bytes at `offset` of the region, or of dma-buf `dmabuf_id`.
+    #[must_use]
+    pub const fn new(offset: u64, bytes: u32, token: u32, dmabuf_id: Option<u32>) -> Self {
+        Self { offset, bytes, token, dmabuf_id }
+    }
+}
+
 /// Piece of the stream. Fragments come in byte order: each begins where the previous one ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Fragment {
     /// The piece is in device memory.
     Device(DeviceFragment),

@@ -30,13 +30,21 @@
 //! code. It trusts nothing: any bytes, numbers and lists may be passed to it. Wrong input gives an
 //! error that carries the numbers. The crate does not log; its callers decide what is worth a line.
 //!
+//! # Without an allocator
+//! With `default-features = false` these are left: [`walk`], [`check`], [`merge_slice`] and
+//! [`TokenBatches`]. They work on slices of the caller, and allocate nothing. The feature `alloc`,
+//! which is on by default, adds what fills a `Vec`: [`encode`], [`DescriptorBuilder`],
+//! [`merge_neighbours`], [`sources_disjoint`] and [`TokenRanges`].
+//!
 //! # Example
 //! ```
+//! # #[cfg(feature = "alloc")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use tcpx_rx::{Dialect, DescriptorBuilder, DeviceFragment, Fragment, TokenRanges};
 //!
 //! // What a kernel of the Google dialect reports for 6000 bytes in two neighbouring pages.
-//! let first = DeviceFragment { offset: 8192, bytes: 4096, token: 11, dmabuf_id: None };
-//! let second = DeviceFragment { offset: 12288, bytes: 1904, token: 12, dmabuf_id: None };
+//! let first = DeviceFragment::new(8192, 4096, 11, None);
+//! let second = DeviceFragment::new(12288, 1904, 12, None);
 //! let mut control = Vec::new();
 //! for fragment in [first, second] {
 //!     tcpx_rx::encode(&Fragment::Device(fragment), Dialect::Google, &mut control)?;
@@ -60,38 +68,53 @@
 //!
 //! let batch = tokens.batches().next().expect("two tokens");
 //! assert_eq!((batch.len(), batch.fragments()), (1, 2));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "alloc"))]
+//! # fn main() {}
 //! ```
 
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "alloc")]
 extern crate alloc;
 
 mod check;
 mod cmsg;
 mod descriptor;
+#[cfg(feature = "alloc")]
 mod descriptor_builder;
 pub mod dialect;
+#[cfg(feature = "alloc")]
 mod encode;
 mod fragment;
 mod merge;
 mod token_batch;
 mod token_range;
+#[cfg(feature = "alloc")]
 mod token_ranges;
 mod walk;
 
-pub use check::{DescriptorError, SourceOverlap, check, sources_disjoint};
+#[cfg(feature = "alloc")]
+pub use check::sources_disjoint;
+pub use check::{DescriptorError, SourceOverlap, check};
+#[cfg(feature = "alloc")]
 pub use cmsg::append_cmsg;
 pub use descriptor::{MAX_DESCRIPTORS, UnpackDescriptor};
+#[cfg(feature = "alloc")]
 pub use descriptor_builder::{BuildError, BuiltChunk, DescriptorBuilder, LinearSpan};
 pub use dialect::Dialect;
+#[cfg(feature = "alloc")]
 pub use encode::{EncodeError, encode};
 pub use fragment::{DeviceFragment, Fragment};
+#[cfg(feature = "alloc")]
 pub use merge::merge_neighbours;
+pub use merge::merge_slice;
 pub use token_batch::{
     FreedTooMany, MAX_BATCH_FRAGMENTS, MAX_BATCH_RANGES, TokenBatch, TokenBatches,
 };
 pub use token_range::TokenRange;
+#[cfg(feature = "alloc")]
 pub use token_ranges::TokenRanges;
 pub use walk::{CmsgError, Walk, WalkTotals, walk};

@@ -1,5 +1,6 @@
 //! Merging of neighbours into one unpack descriptor, for fewer and longer copies.
 
+#[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
 use crate::descriptor::UnpackDescriptor;
@@ -11,6 +12,7 @@ use crate::descriptor::UnpackDescriptor;
 /// neighbours in the list are compared, so sort it first (a successful [`check`](crate::check)
 /// leaves it sorted by destination). A list that passed the check passes it again. Entries whose
 /// joint length does not fit 32 bits stay apart. Works in place, allocates nothing.
+#[cfg(feature = "alloc")]
 pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
     let len = merge_slice(list);
     let merged = list.len() - len;
@@ -21,8 +23,9 @@ pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
 /// Number of entries of a long run that are checked together. Shorter runs are no slower.
 const BLOCK: usize = 4;
 
-/// Moves the merged entries to the front of `list` and returns their number.
-fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
+/// Merges neighbours as `merge_neighbours` does, in a list that cannot shrink. Moves the merged entries to
+/// the front of `list`, and returns their number. What lies behind them has no meaning.
+pub fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
     // No entry up to the first pair that joins has to move; scattered pages never get further.
     let Some(first_pair) = list.windows(2).position(|pair| joint_len(&pair[0], &pair[1]).is_some())
     else {
@@ -95,7 +98,7 @@ fn joint_len(first: &UnpackDescriptor, second: &UnpackDescriptor) -> Option<u32>
     if continues { first.len.checked_add(second.len) } else { None }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests {
     use alloc::vec;
 

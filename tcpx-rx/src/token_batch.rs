@@ -151,7 +151,7 @@ impl Iterator for TokenBatches<'_> {
 
 impl FusedIterator for TokenBatches<'_> {}
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests {
     use alloc::vec::Vec;
 

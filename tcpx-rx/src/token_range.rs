@@ -65,6 +65,7 @@ impl TokenRange {
 
     /// Extends the range from its end up to `end`. Returns whether the count still fits 32 bits; if
     /// not, the range is unchanged.
+    #[cfg(feature = "alloc")]
     pub(crate) fn extend_to(&mut self, end: u64) -> bool {
         match u32::try_from(end - u64::from(self.start)) {
             Ok(count) => {

@@ -257,7 +257,7 @@ fn payload_fields(payload: &[u8], dialect: Dialect) -> Option<DeviceFragment> {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests {
     use alloc::vec;
     use alloc::vec::Vec;

@@ -15,17 +15,14 @@ fn dialect() -> impl Strategy<Value = Dialect> {
 }
 
 fn fragment(dialect: Dialect) -> impl Strategy<Value = Fragment> {
-    let last_offset = match dialect {
-        Dialect::Google => u64::from(u32::MAX),
-        Dialect::Mainline => u64::MAX - u64::from(u32::MAX),
-    };
-    let dmabuf_id = match dialect {
-        Dialect::Google => Just(None).boxed(),
-        Dialect::Mainline => any::<u32>().prop_map(Some).boxed(),
+    let (last_offset, dmabuf_id) = match dialect {
+        Dialect::Google => (u64::from(u32::MAX), Just(None).boxed()),
+        Dialect::Mainline => (u64::MAX - u64::from(u32::MAX), any::<u32>().prop_map(Some).boxed()),
+        _ => panic!("this test does not know {dialect:?}"),
     };
     let device = (0..=last_offset, 1..=u32::MAX, any::<u32>(), dmabuf_id).prop_map(
         |(offset, bytes, token, dmabuf_id)| {
-            Fragment::Device(DeviceFragment { offset, bytes, token, dmabuf_id })
+            Fragment::Device(DeviceFragment::new(offset, bytes, token, dmabuf_id))
         },
     );
     let linear = (1..=u32::MAX).prop_map(|bytes| Fragment::Linear { bytes });

@@ -62,6 +62,7 @@ fn assert_valid(fragment: &Fragment, dialect: Dialect) {
                 assert!(u32::try_from(offset).is_ok());
             }
             Dialect::Mainline => assert!(dmabuf_id.is_some()),
+            _ => panic!("this test does not know {dialect:?}"),
         }
     }
 }
@@ -75,6 +76,7 @@ fn totals_of(fragments: &[Fragment]) -> WalkTotals {
                 totals.device_bytes += u64::from(device.bytes);
             }
             Fragment::Linear { bytes } => totals.linear_bytes += u64::from(*bytes),
+            _ => panic!("this test does not know {fragment:?}"),
         }
     }
     totals
@@ -105,6 +107,7 @@ fn read_naively(control: &[u8], dialect: Dialect) -> (Vec<Fragment>, bool, usize
     let (linear, device, payload, offset_size) = match dialect {
         Dialect::Google => (98, 99, 12, 4),
         Dialect::Mainline => (78, 79, 24, 8),
+        _ => panic!("this test does not know {dialect:?}"),
     };
     let mut fragments = Vec::new();
     let mut skipped = 0;
@@ -140,12 +143,12 @@ fn read_naively(control: &[u8], dialect: Dialect) -> (Vec<Fragment>, bool, usize
         if bytes == 0 || offset + u128::from(bytes) > u128::from(u64::MAX) {
             return (fragments, false, skipped);
         }
-        fragments.push(Fragment::Device(DeviceFragment {
-            offset: offset as u64,
+        fragments.push(Fragment::Device(DeviceFragment::new(
+            offset as u64,
             bytes,
-            token: number(body, offset_size + 4, 4) as u32,
-            dmabuf_id: (dialect == Dialect::Mainline).then(|| number(body, 16, 4) as u32),
-        }));
+            number(body, offset_size + 4, 4) as u32,
+            (dialect == Dialect::Mainline).then(|| number(body, 16, 4) as u32),
+        )));
     }
     (fragments, true, skipped)
 }

@@ -79,7 +79,7 @@ pub(crate) fn disjoint_sources_agree_with_all_pairs(list: &[UnpackDescriptor]) {
 pub(crate) fn chunks_read_the_stream_in_order(stream: &[(u32, u16)], chunk_bytes: u64) {
     let fragment = |&(offset, bytes): &(u32, u16)| {
         let (offset, bytes) = (offset.into(), bytes.into());
-        Fragment::Device(DeviceFragment { offset, bytes, token: 1, dmabuf_id: None })
+        Fragment::Device(DeviceFragment::new(offset, bytes, 1, None))
     };
     let mut fragments: Vec<Fragment> = stream.iter().map(fragment).collect();
     let mut left = &mut fragments[..];
