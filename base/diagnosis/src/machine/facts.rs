@@ -11,8 +11,8 @@ pub struct Dialects {
     /// Google's, of the COS images of A3 hosts: options 97 to 99. The only one that plugin 3.1.9
     /// can use.
     pub google: bool,
-    /// Upstream Linux, 6.12 and newer: options 78 to 80.
-    pub upstream: bool,
+    /// Mainline Linux, 6.12 and newer: options 78 to 80.
+    pub mainline: bool,
 }
 
 /// Queries whose answers no file below `/proc` or `/sys` holds. Each is a few system calls that do

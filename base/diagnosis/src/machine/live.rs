@@ -29,10 +29,10 @@ impl Facts for LiveFacts {
 
     fn dialects(&self) -> io::Result<Dialects> {
         const GOOGLE_DONTNEED: i32 = 97;
-        const UPSTREAM_DONTNEED: i32 = 80;
+        const MAINLINE_DONTNEED: i32 = 80;
         Ok(Dialects {
             google: has_dontneed(GOOGLE_DONTNEED)?,
-            upstream: has_dontneed(UPSTREAM_DONTNEED)?,
+            mainline: has_dontneed(MAINLINE_DONTNEED)?,
         })
     }
 

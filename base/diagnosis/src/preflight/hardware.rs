@@ -82,8 +82,8 @@ fn check_dialect(host: &Host<'_>) -> (Dialects, Option<Finding>) {
     match host.facts.dialects() {
         Ok(dialects @ Dialects { google: true, .. }) => (dialects, None),
         Ok(dialects) => {
-            let (diagnosis, seen) = if dialects.upstream {
-                (&kernel::DIALECT_UPSTREAM_ONLY, "option 80 is known, option 97 is not")
+            let (diagnosis, seen) = if dialects.mainline {
+                (&kernel::DIALECT_MAINLINE_ONLY, "option 80 is known, option 97 is not")
             } else {
                 (&kernel::DIALECT_ABSENT, "options 80 and 97 are unknown")
             };

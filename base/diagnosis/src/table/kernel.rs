@@ -6,12 +6,12 @@ diagnoses! {
 DIALECT_ABSENT = 401 FatalForPlugin "the kernel has no device memory TCP"
     symptom "\"rx no cmsg\"; the receiver exits; dmesg shows no devmem line"
     lines ["TCP: devmem-tcp enabled"]
-    cause "neither the dialect of Google's COS kernels (option 97) nor the upstream one (option 80) is there"
+    cause "neither the dialect of Google's COS kernels (option 97) nor the mainline one (option 80) is there"
     cure ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft"]
     source "kernel 6.18, net/core/sock.c; plugin 3.1.9, src/sock/tcpx.h"
-DIALECT_UPSTREAM_ONLY = 402 FatalForPlugin "the kernel speaks only upstream device memory TCP"
+DIALECT_MAINLINE_ONLY = 402 FatalForPlugin "the kernel speaks only mainline device memory TCP"
     symptom "\"rx no cmsg\"; the receiver exits"
-    cause "plugin 3.1.9 uses the older dialect of Google's COS kernels (options 97 to 99); upstream uses 78 to 80 with other layouts"
+    cause "plugin 3.1.9 uses the older dialect of Google's COS kernels (options 97 to 99); mainline uses 78 to 80 with other layouts"
     cure ["uname -r", "# run on an A3 image with GPUDirect-TCPX support, or use plugin = soft", "# this kernel's own device memory TCP is what plugin = devmem uses: see docs/devmem.md for what a NIC needs"]
     source "kernel 6.18, net/core/sock.c; plugin 3.1.9, src/sock/tcpx.h"
 RX_DEVMEM_UNSUPPORTED = 403 Info "a NIC's driver cannot receive into device memory"

@@ -65,7 +65,7 @@ fn check_nearest(gpu: &Gpu, data: &[Nic]) -> Option<Finding> {
 }
 
 /// Header split, flow steering, device memory and zero-copy receive of each NIC. Only a kernel with
-/// the upstream dialect can be asked about the last two.
+/// the mainline dialect can be asked about the last two.
 pub(crate) fn check_features(
     kernel: &dyn Kernel,
     data: &[&Nic],
@@ -73,7 +73,7 @@ pub(crate) fn check_features(
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     for nic in data {
-        let can_receive = dialects.upstream
+        let can_receive = dialects.mainline
             && matches!(
                 kernel.devmem(nic.ifindex, Direction::Receive),
                 Ok(DevmemAnswer::Supported | DevmemAnswer::Blocked(_))
@@ -84,7 +84,7 @@ pub(crate) fn check_features(
         }
         findings.extend(check_rings(kernel, nic));
         findings.extend(check_steering(kernel, nic));
-        if dialects.upstream {
+        if dialects.mainline {
             findings.push(check_devmem(kernel, nic, Direction::Receive));
             findings.push(check_devmem(kernel, nic, Direction::Transmit));
             findings.push(check_zero_copy(kernel, nic));

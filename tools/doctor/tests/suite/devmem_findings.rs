@@ -22,7 +22,7 @@ fn examine_with(change: impl FnOnce(&mut Machine)) -> Vec<Finding> {
     findings
 }
 
-const UPSTREAM: Option<Dialects> = Some(Dialects { google: false, upstream: true });
+const MAINLINE: Option<Dialects> = Some(Dialects { google: false, mainline: true });
 
 #[test]
 fn no_dialect() {
@@ -36,8 +36,8 @@ fn no_dialect() {
 }
 
 #[test]
-fn the_upstream_dialect_only() {
-    let findings = examine_with(|machine| machine.facts.dialects = UPSTREAM);
+fn the_mainline_dialect_only() {
+    let findings = examine_with(|machine| machine.facts.dialects = MAINLINE);
     assert_eq!(codes(&findings), ["TCPX-402", "TCPX-415", "TCPX-416", "TCPX-440"]);
     assert_eq!(findings[0].seen, "option 80 is known, option 97 is not");
     assert_eq!(findings[0].cure[0], "uname -r");
@@ -55,7 +55,7 @@ fn the_dialect_cannot_be_asked() {
 #[test]
 fn drivers_without_device_memory() {
     let findings = examine_with(|machine| {
-        machine.facts.dialects = UPSTREAM;
+        machine.facts.dialects = MAINLINE;
         machine.kernel.receive = DevmemAnswer::Unsupported("no queue management".into());
         machine.kernel.transmit =
             DevmemAnswer::Unsupported("Driver does not support netmem TX".into());
@@ -74,7 +74,7 @@ fn drivers_without_device_memory() {
 #[test]
 fn device_memory_that_is_blocked_or_denied() {
     let findings = examine_with(|machine| {
-        machine.facts.dialects = UPSTREAM;
+        machine.facts.dialects = MAINLINE;
         machine.kernel.receive = DevmemAnswer::Blocked("queue already bound".into());
         machine.kernel.transmit = DevmemAnswer::Denied;
     });
@@ -86,7 +86,7 @@ fn device_memory_that_is_blocked_or_denied() {
 fn receiving_into_the_memory_of_processes() {
     let with = |answer| {
         examine_with(|machine| {
-            machine.facts.dialects = UPSTREAM;
+            machine.facts.dialects = MAINLINE;
             machine.kernel.zero_copy = answer;
         })
     };
@@ -115,7 +115,7 @@ fn receiving_into_the_memory_of_processes() {
 #[test]
 fn queues_that_can_be_had() {
     let findings = examine_with(|machine| {
-        machine.facts.dialects = UPSTREAM;
+        machine.facts.dialects = MAINLINE;
         // All that is missing is said at once.
         machine.kernel.queues = Some(NicFacts { has_flow_steering: false, ..queues(16, 16) });
     });
@@ -126,13 +126,13 @@ fn queues_that_can_be_had() {
     );
     assert_eq!(none.cure[..2], ["ethtool -x eth1", "ethtool -X eth1 equal 15"]);
     let findings = examine_with(|machine| {
-        machine.facts.dialects = UPSTREAM;
+        machine.facts.dialects = MAINLINE;
         machine.kernel.queues = None;
     });
     assert_eq!(one(&findings, "TCPX-411").seen, "eth1: receive queues: not answered");
     // A NIC that cannot receive into device memory needs no queue.
     let findings = examine_with(|machine| {
-        machine.facts.dialects = UPSTREAM;
+        machine.facts.dialects = MAINLINE;
         machine.kernel.receive = DevmemAnswer::Unsupported(String::new());
         machine.kernel.queues = Some(queues(16, 16));
     });
@@ -146,7 +146,7 @@ fn flow_rules_that_were_left_behind() {
         PlacedRule { rule: FlowRule { from, to, queue: 15 }, location }
     };
     let findings = examine_with(|machine| {
-        machine.facts.dialects = UPSTREAM;
+        machine.facts.dialects = MAINLINE;
         machine.kernel.stale_rules = vec![stale(3), stale(9)];
     });
     let finding = one(&findings, "TCPX-427");
