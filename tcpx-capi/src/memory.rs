@@ -68,12 +68,12 @@ pub(crate) fn read_access(is_recv: i32) -> Result<Access, Failure> {
     Ok(if receives { Access::ReadWrite } else { Access::ReadOnly })
 }
 
+const _: () = assert!(MemoryType::Host.ptr_type() == TCPX_PTR_HOST);
+const _: () = assert!(MemoryType::Device.ptr_type() == TCPX_PTR_CUDA);
+
 /// Returns the number of a memory type.
 pub(crate) fn ptr_type(memory: MemoryType) -> i32 {
-    match memory {
-        MemoryType::Host => TCPX_PTR_HOST,
-        MemoryType::Device => TCPX_PTR_CUDA,
-    }
+    memory.ptr_type()
 }
 
 /// Registers memory with a session, and writes the id of the registration to `out_memory`.

@@ -10,6 +10,7 @@ use crate::error::{Side, UnpackError};
 /// length, alignment and order is allowed, and a length of 0 copies nothing. The destinations of
 /// different fragments must not overlap: the winner would be undefined.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct UnpackJob<'a> {
     /// Address of the bounce buffer.
     pub bounce: u64,
@@ -34,7 +35,30 @@ pub(crate) struct Checked {
     pub(crate) bytes: u64,
 }
 
-impl UnpackJob<'_> {
+impl<'a> UnpackJob<'a> {
+    /// Creates a job of these fragments. Its bounce buffer and its destination are empty so far.
+    #[inline]
+    #[must_use]
+    pub const fn new(descriptors: &'a [UnpackDescriptor]) -> Self {
+        Self { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors }
+    }
+
+    /// Sets the bounce buffer: its address, and its size in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn with_bounce(mut self, address: u64, bytes: u64) -> Self {
+        (self.bounce, self.bounce_bytes) = (address, bytes);
+        self
+    }
+
+    /// Sets the destination: its address, and its size in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn with_destination(mut self, address: u64, bytes: u64) -> Self {
+        (self.dst, self.dst_bytes) = (address, bytes);
+        self
+    }
+
     /// Checks that every fragment lies inside both memories. `index` names the job in errors.
     fn check(&self, index: usize, checked: &mut Checked) -> Result<(), UnpackError> {
         if self.descriptors.is_empty() {

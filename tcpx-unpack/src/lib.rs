@@ -21,13 +21,9 @@
 //!     UnpackDescriptor { src_off: 7, len: 6, dst_off: 0 },
 //!     UnpackDescriptor { src_off: 0, len: 5, dst_off: 6 },
 //! ];
-//! let job = UnpackJob {
-//!     bounce: bounce.as_ptr().expose_provenance() as u64,
-//!     bounce_bytes: bounce.len() as u64,
-//!     dst: message.as_mut_ptr().expose_provenance() as u64,
-//!     dst_bytes: message.len() as u64,
-//!     descriptors: &descriptors,
-//! };
+//! let job = UnpackJob::new(&descriptors)
+//!     .with_bounce(bounce.as_ptr().expose_provenance() as u64, bounce.len() as u64)
+//!     .with_destination(message.as_mut_ptr().expose_provenance() as u64, message.len() as u64);
 //! let mut unpack = open(Choice::Auto, MemoryKind::Host)?.unpack;
 //! // SAFETY: both arrays are valid and unused until the ticket is finished.
 //! let ticket = unsafe { unpack.submit(&[job]) }?;

@@ -4,6 +4,7 @@ use std::io;
 
 use tcpx_diagnosis::Diagnosis;
 use tcpx_diagnosis::table::{kernel as table, limits, requests};
+use tcpx_rx::Fragment;
 
 /// Direction of the data in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +274,12 @@ pub enum DevmemError {
 }
 
 impl DevmemError {
+    /// Returns the error of a fragment of a kind that this crate does not know.
+    pub(crate) fn unknown_fragment(fragment: &Fragment) -> Self {
+        let (bytes, what) = (fragment.bytes().into(), format!("an unknown kind: {fragment:?}"));
+        Self::BadDescription { bytes, described: 0, what }
+    }
+
     /// Returns the diagnosis of this error. Returns `None` for errors of the system that explain
     /// themselves, and for calls that exceed the room.
     #[must_use]

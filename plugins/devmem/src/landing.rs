@@ -65,6 +65,7 @@ impl SparePages {
                     append(chunk, device)?;
                 }
                 Fragment::Linear { bytes } => linear.place(bytes, chunk)?,
+                _ => return Err(DevmemError::unknown_fragment(fragment)),
             }
         }
         Ok(())
@@ -121,7 +122,7 @@ impl Copied {
             };
             let piece = left.min((PAGE_BYTES - within) as u32);
             let offset = offset + within as u64;
-            append(chunk, DeviceFragment { offset, bytes: piece, token: 0, dmabuf_id: None })?;
+            append(chunk, DeviceFragment::new(offset, piece, 0, None))?;
             self.used += piece as usize;
             left -= piece;
         }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     fn device(offset: u64, bytes: u32, token: u32) -> Fragment {
-        Fragment::Device(DeviceFragment { offset, bytes, token, dmabuf_id: Some(1) })
+        Fragment::Device(DeviceFragment::new(offset, bytes, token, Some(1)))
     }
 
     #[test]

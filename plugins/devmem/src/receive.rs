@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     fn device(offset: u64, bytes: u32) -> Fragment {
-        Fragment::Device(DeviceFragment { offset, bytes, token: 1, dmabuf_id: Some(7) })
+        Fragment::Device(DeviceFragment::new(offset, bytes, 1, Some(7)))
     }
 
     fn control(fragments: &[Fragment]) -> Vec<u8> {
@@ -259,7 +259,7 @@ mod tests {
         }
         let error = read(&[device(8192, 1)], 1).expect_err("outside of the region");
         assert!(matches!(error, DevmemError::BadDescription { .. }), "{error}");
-        let foreign = DeviceFragment { offset: 0, bytes: 1, token: 1, dmabuf_id: Some(8) };
+        let foreign = DeviceFragment::new(0, 1, 1, Some(8));
         let error = read(&[Fragment::Device(foreign)], 1).expect_err("another's memory");
         assert!(matches!(error, DevmemError::ForeignPacket), "{error}");
     }

@@ -79,6 +79,7 @@ impl Direction {
 
 /// Kind of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MemoryType {
     /// Host memory: received straight into place. NCCL_PTR_HOST.
     Host,
@@ -113,6 +114,7 @@ impl fmt::Display for MemoryType {
 
 /// Use that a registration allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Access {
     /// Sent from, and never written by the session.
     ReadOnly,

@@ -202,9 +202,8 @@ impl Region {
         let end = start + (self.bytes - offset).min(SEGMENT_BYTES + u64::from(MAX_CHUNK_BYTES));
         let (start, end) = match self.memory {
             MemoryType::Host => (start, end),
-            MemoryType::Device => {
-                (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES))
-            }
+            // Memory of a device.
+            _ => (start / PAGE_BYTES * PAGE_BYTES, end.next_multiple_of(PAGE_BYTES)),
         };
         // At most 1 GiB, a chunk and two pages.
         (start, (end - start) as u32)

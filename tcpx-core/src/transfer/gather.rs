@@ -62,13 +62,13 @@ impl Gather {
                         );
                     }
                 }
-                MemoryType::Device => self.note(*first, len, dst_off, registrations),
+                _ => self.note(*first, len, dst_off, registrations),
             }
             dst_off += len;
         }
         match slot.memory {
             MemoryType::Host => BatchNumber::NONE,
-            MemoryType::Device => {
+            _ => {
                 let number = batch.number_for(dst_off);
                 self.submit(slot.address, dst_off, label, batch);
                 number

@@ -37,8 +37,7 @@ pub(super) const JOBS_PER_SUBMIT: usize = 64;
 pub(super) const PIECES_PER_SUBMIT: u64 = 1 << 14;
 pub(super) const PIECE_BYTES: u64 = 4096;
 
-pub(super) const EMPTY_JOB: UnpackJob<'static> =
-    UnpackJob { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors: &[] };
+pub(super) const EMPTY_JOB: UnpackJob<'static> = UnpackJob::new(&[]);
 
 /// The jobs of one batch, which are submitted in groups.
 #[derive(Debug, Default)]
@@ -121,13 +120,9 @@ impl JobList {
             // The plugin's bounce buffer may be mapped next to a destination; what counts is what
             // is read of it.
             let bounce_bytes = descriptors.iter().map(UnpackDescriptor::src_end).max().unwrap_or(0);
-            *slot = UnpackJob {
-                bounce: job.bounce,
-                bounce_bytes,
-                dst: job.dst,
-                dst_bytes: job.dst_bytes,
-                descriptors,
-            };
+            *slot = UnpackJob::new(descriptors)
+                .with_bounce(job.bounce, bounce_bytes)
+                .with_destination(job.dst, job.dst_bytes);
         }
         count
     }

@@ -149,7 +149,7 @@ impl SendLane {
     fn staging(&mut self, memory: MemoryType) -> &mut Option<Staging> {
         match memory {
             MemoryType::Host => &mut self.host_staging,
-            MemoryType::Device => &mut self.device_staging,
+            _ => &mut self.device_staging,
         }
     }
 

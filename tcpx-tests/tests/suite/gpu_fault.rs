@@ -32,13 +32,9 @@ fn a_gpu_fault_ends_the_session_with_the_chunk_and_the_process_goes_on() {
 /// Makes the GPU write where nothing is mapped, which breaks the context of the whole process.
 fn break_context(kernel: &mut dyn Unpack, bounce: &DeviceBuffer) {
     let descriptors = [tcpx_rx::UnpackDescriptor { src_off: 0, len: 4096, dst_off: 0 }];
-    let job = UnpackJob {
-        bounce: bounce.address(),
-        bounce_bytes: 4096,
-        dst: 4096,
-        dst_bytes: 4096,
-        descriptors: &descriptors,
-    };
+    let job = UnpackJob::new(&descriptors)
+        .with_bounce(bounce.address(), 4096)
+        .with_destination(4096, 4096);
     // SAFETY: against the contract, nothing is mapped at the destination. The GPU finds that out
     // when it writes there, and stops; no memory of this process changes.
     unsafe { kernel.submit(&[job]) }.expect("the launch itself works");

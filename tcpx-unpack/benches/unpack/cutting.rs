@@ -60,12 +60,13 @@ fn time(
         let start = Instant::now();
         for _ in 0..submissions {
             jobs.clear();
-            jobs.extend((next..next + at_once).map(|chunk| UnpackJob {
-                bounce: BYTES,
-                bounce_bytes: BYTES,
-                dst: 2 * BYTES + chunk as u64 * chunks.chunk_bytes,
-                dst_bytes: chunks.chunk_bytes,
-                descriptors: chunks.descriptors(chunk),
+            jobs.extend((next..next + at_once).map(|chunk| {
+                UnpackJob::new(chunks.descriptors(chunk))
+                    .with_bounce(BYTES, BYTES)
+                    .with_destination(
+                        2 * BYTES + chunk as u64 * chunks.chunk_bytes,
+                        chunks.chunk_bytes,
+                    )
             }));
             black_box(cutting.cut(&jobs)?);
             next = (next + at_once) % different;

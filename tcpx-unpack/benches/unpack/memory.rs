@@ -44,13 +44,11 @@ impl Candidate for Unpacking<'_> {
         self.jobs.clear();
         for chunk in index * self.at_once..(index + 1) * self.at_once {
             let chunk = chunk % chunks.len();
-            self.jobs.push(UnpackJob {
-                bounce: self.ends.bounce,
-                bounce_bytes: self.ends.bytes,
-                dst: self.ends.dst + chunk as u64 * chunk_bytes,
-                dst_bytes: chunk_bytes,
-                descriptors: chunks.descriptors(chunk),
-            });
+            self.jobs.push(
+                UnpackJob::new(chunks.descriptors(chunk))
+                    .with_bounce(self.ends.bounce, self.ends.bytes)
+                    .with_destination(self.ends.dst + chunk as u64 * chunk_bytes, chunk_bytes),
+            );
         }
         self.last = loop {
             // SAFETY: new()'s caller vouches for the memories. Chunks that come round again while

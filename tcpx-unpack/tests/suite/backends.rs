@@ -67,12 +67,10 @@ fn jobs<'case>(
     dst: &Memory,
 ) -> Vec<UnpackJob<'case>> {
     let pair = case.jobs.iter().zip(&layout.starts);
-    pair.map(|(job, start)| UnpackJob {
-        bounce: bounce.address() + job.bounce_start,
-        bounce_bytes: job.bounce_bytes,
-        dst: dst.address() + start,
-        dst_bytes: job.dst_bytes,
-        descriptors: &job.descriptors,
+    pair.map(|(job, start)| {
+        UnpackJob::new(&job.descriptors)
+            .with_bounce(bounce.address() + job.bounce_start, job.bounce_bytes)
+            .with_destination(dst.address() + start, job.dst_bytes)
     })
     .collect()
 }
@@ -144,12 +142,10 @@ fn a_bad_descriptor_moves_nothing_and_spoils_nothing() {
         let dst = setup.destination(8192, 0);
         let good = [UnpackDescriptor { src_off: 0, len: 4096, dst_off: 0 }];
         let bad = [UnpackDescriptor { src_off: 4097, len: 4096, dst_off: 4096 }];
-        let job = |descriptors| UnpackJob {
-            bounce: bounce.address(),
-            bounce_bytes: 8192,
-            dst: dst.address(),
-            dst_bytes: 8192,
-            descriptors,
+        let job = |descriptors| {
+            UnpackJob::new(descriptors)
+                .with_bounce(bounce.address(), 8192)
+                .with_destination(dst.address(), 8192)
         };
         // SAFETY: both memories outlive the unpacker's last ticket; the bad job is refused.
         let refused = unsafe { unpack.submit(&[job(&good), job(&bad)]) };

@@ -17,13 +17,9 @@ fn a_fault_becomes_an_error_that_stays() {
     let bounce = DeviceBuffer::new(&gpu, 4096).unwrap();
     let mut unpack = open(Choice::Kernel, MemoryKind::Cuda { gpu: 0 }).unwrap().unpack;
     let descriptors = [UnpackDescriptor { src_off: 0, len: 4096, dst_off: 0 }];
-    let job = UnpackJob {
-        bounce: bounce.address(),
-        bounce_bytes: 4096,
-        dst: 4096,
-        dst_bytes: 4096,
-        descriptors: &descriptors,
-    };
+    let job = UnpackJob::new(&descriptors)
+        .with_bounce(bounce.address(), 4096)
+        .with_destination(4096, 4096);
     // SAFETY: against the contract, nothing is mapped at the destination. The GPU finds that out
     // when it writes there, and stops; no memory of this process changes.
     let ticket = unsafe { unpack.submit(&[job]) }.unwrap();

@@ -147,6 +147,8 @@ fn place(
                     left -= len;
                 }
             }
+            // The receiver yields the two kinds above only.
+            _ => {}
         }
     }
 }

@@ -59,9 +59,13 @@ impl Unpack for LateBackend {
 
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
         self.gpu.submitted.fetch_add(jobs.len(), Ordering::Relaxed);
-        self.kept.extend(jobs.iter().map(|job| HeldJob {
-            job: UnpackJob { descriptors: &[], ..*job },
-            descriptors: job.descriptors.to_vec(),
+        self.kept.extend(jobs.iter().map(|job| {
+            HeldJob {
+                job: UnpackJob::new(&[])
+                    .with_bounce(job.bounce, job.bounce_bytes)
+                    .with_destination(job.dst, job.dst_bytes),
+                descriptors: job.descriptors.to_vec(),
+            }
         }));
         self.submits += 1;
         Ok(Ticket::new(self.submits))
@@ -87,10 +91,11 @@ impl Unpack for LateBackend {
 
 impl LateBackend {
     fn copy_kept(&mut self) -> Result<(), UnpackError> {
-        for HeldJob { job, descriptors } in self.kept.drain(..) {
+        for HeldJob { mut job, descriptors } in self.kept.drain(..) {
+            job.descriptors = &descriptors;
             // SAFETY: what `submit` was promised of the job's memory holds until `poll` has
             // returned its ticket, or `shutdown` true.
-            unsafe { self.real.submit(&[UnpackJob { descriptors: &descriptors, ..job }]) }?;
+            unsafe { self.real.submit(&[job]) }?;
         }
         Ok(())
     }
