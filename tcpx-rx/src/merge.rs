@@ -23,8 +23,8 @@ pub fn merge_neighbours(list: &mut Vec<UnpackDescriptor>) -> usize {
 /// Number of entries of a long run that are checked together. Shorter runs are no slower.
 const BLOCK: usize = 4;
 
-/// Merges neighbours as `merge_neighbours` does, in a list that cannot shrink. Moves the merged entries to
-/// the front of `list`, and returns their number. What lies behind them has no meaning.
+/// Merges neighbours as `merge_neighbours` does, in a list that cannot shrink. Moves the merged
+/// entries to the front of `list` and returns their number. The entries behind have no meaning.
 pub fn merge_slice(list: &mut [UnpackDescriptor]) -> usize {
     // No entry up to the first pair that joins has to move; scattered pages never get further.
     let Some(first_pair) = list.windows(2).position(|pair| joint_len(&pair[0], &pair[1]).is_some())
