@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tcpx_core::Stay;
+use tcpx_core::ForkGuard;
 
 use crate::failure::{Failure, FailureText};
 use crate::panic_hook::{CallGuard, take_panic};
@@ -16,7 +16,7 @@ use crate::{last_error, log_sink};
 pub(crate) fn call(body: impl FnOnce() -> Result<(), Failure>) -> tcpx_status {
     // Before everything else: in a forked child a lock may be held by a thread that does not exist
     // there. `tcpx_last_error` has its own text for this case.
-    let Ok(_stay) = Stay::begin() else { return TCPX_ERR_FORKED };
+    let Ok(_fork_guard) = ForkGuard::begin() else { return TCPX_ERR_FORKED };
     if log_sink::is_in_callback() {
         // No detail: `tcpx_last_error` belongs to the call whose log line is being delivered.
         return TCPX_ERR_IN_CALLBACK;

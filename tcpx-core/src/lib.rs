@@ -132,7 +132,7 @@ pub use tcpx_protocol::types::memory::{Device, MemoryId, OperationKind, RemoteAc
 pub use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
 };
-pub use tcpx_sys::{Forked, Stay, is_forked, printable};
+pub use tcpx_sys::{ForkGuard, Forked, is_forked, printable};
 pub use tcpx_unpack::{Backend as UnpackBackend, Choice as UnpackChoice};
 pub use transfer::{MemoryRange, Post, PostOptions, TransferCounts};
 

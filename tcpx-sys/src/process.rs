@@ -21,8 +21,8 @@ const CLAIMED: u8 = 1;
 const FORKED: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(FREE);
-/// Number of stays in progress, in a process that is not claimed.
-static STAYS: AtomicUsize = AtomicUsize::new(0);
+/// Number of calls in progress, in a process that is not claimed.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns whether this process was forked from a process that had used the library. The result
 /// never changes in a process. Takes no lock and makes no system call.
@@ -36,17 +36,17 @@ pub fn is_forked() -> bool {
 #[error("this process was forked from one that had used the library")]
 pub struct Forked;
 
-/// Stay of a call inside the library, for calls that take locks or start something. A child that is
-/// forked during a stay counts as forked, because it may find those locks held.
+/// Guard of a call into the library against forks, for calls that take locks or start something. A
+/// child that is forked during such a call counts as forked, because it may find those locks held.
 #[derive(Debug)]
-#[must_use = "the stay ends when this is dropped"]
-pub struct Stay {
-    /// Whether the stay is counted. Once the process is claimed, stays make no difference any more.
+#[must_use = "the call ends when this is dropped"]
+pub struct ForkGuard {
+    /// Whether the call is counted. Once the process is claimed, calls make no difference any more.
     is_counted: bool,
 }
 
-impl Stay {
-    /// Begins a stay.
+impl ForkGuard {
+    /// Begins a call.
     ///
     /// # Errors
     /// Returns [`Forked`] in a forked child.
@@ -55,11 +55,11 @@ impl Stay {
             CLAIMED => Ok(Self { is_counted: false }),
             FORKED => Err(Forked),
             _ => {
-                // If there is no memory for the handler, a child does not know of this stay.
+                // If there is no memory for the handler, a child does not know of this call.
                 // `claim` tries again, and returns the error.
                 let _ = register();
-                STAYS.fetch_add(1, Ordering::SeqCst);
-                // The count comes before every lock that is taken during the stay.
+                CALLS.fetch_add(1, Ordering::SeqCst);
+                // The count comes before every lock that is taken during the call.
                 fence(Ordering::SeqCst);
                 Ok(Self { is_counted: true })
             }
@@ -80,10 +80,10 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for ForkGuard {
     fn drop(&mut self) {
         if self.is_counted {
-            STAYS.fetch_sub(1, Ordering::SeqCst);
+            CALLS.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -109,7 +109,7 @@ fn register() -> io::Result<()> {
 
 /// Runs in a child before `fork` returns there, when it has one thread. Async-signal-safe.
 unsafe extern "C" fn in_child() {
-    if STATE.load(Ordering::Relaxed) == CLAIMED || STAYS.load(Ordering::Relaxed) > 0 {
+    if STATE.load(Ordering::Relaxed) == CLAIMED || CALLS.load(Ordering::Relaxed) > 0 {
         STATE.store(FORKED, Ordering::Relaxed);
     }
 }

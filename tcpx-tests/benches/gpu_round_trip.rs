@@ -42,9 +42,9 @@ const WARMUP: usize = 4;
 fn main() -> Result<()> {
     let Some((gpu, is_json)) = begin()? else { return Ok(()) };
     for (bytes, trips) in SIZES.into_iter().filter(|(bytes, _)| is_wanted(*bytes)) {
-        let ours = UNPACKS.map(|unpack| Ours::new(unpack, bytes));
+        let ours = UNPACKS.map(|unpack| SessionRoundTrip::new(unpack, bytes));
         let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut plain = Plain::new(&gpu, bytes)?;
+        let mut plain = SocketRoundTrip::new(&gpu, bytes)?;
         let mut times = vec![Vec::new(); UNPACKS.len() + 3];
         for _ in 0..ROUNDS {
             for (ours, times) in ours.iter().zip(&mut times) {
@@ -82,12 +82,12 @@ fn half(since: Instant, trips: usize) -> f64 {
 }
 
 /// Two sessions over GPU 0, and a message at each.
-struct Ours {
+struct SessionRoundTrip {
     pair: Pair,
     posts: [Post; 2],
 }
 
-impl Ours {
+impl SessionRoundTrip {
     fn new(unpack: UnpackChoice, bytes: usize) -> Result<Self> {
         let pair = Pair::new(unpack)?;
         let sessions = &pair.sessions;
@@ -166,7 +166,7 @@ struct PlainEnd {
     device: DeviceBuffer,
 }
 
-struct Plain {
+struct SocketRoundTrip {
     driver: Driver,
     gpu: CudaGpu,
     ends: [PlainEnd; 2],
@@ -212,7 +212,7 @@ impl PlainEnd {
     }
 }
 
-impl Plain {
+impl SocketRoundTrip {
     fn new(gpu: &CudaGpu, bytes: usize) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let dialled = TcpStream::connect(listener.local_addr()?)?;

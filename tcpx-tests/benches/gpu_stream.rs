@@ -53,9 +53,9 @@ const SLOTS: usize = 4;
 fn main() -> Result<()> {
     let Some((gpu, is_json)) = begin()? else { return Ok(()) };
     for (bytes, one, several) in SIZES.into_iter().filter(|(bytes, ..)| is_wanted(*bytes)) {
-        let ours = UNPACKS.map(|unpack| Ours::new(unpack, bytes));
+        let ours = UNPACKS.map(|unpack| SessionStream::new(unpack, bytes));
         let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut plain = Plain::new(&gpu, bytes)?;
+        let mut plain = SocketStream::new(&gpu, bytes)?;
         for (messages, samples) in [(1, one), (SEVERAL, several)] {
             let mut times = vec![Vec::new(); UNPACKS.len() + 1];
             for _ in 0..ROUNDS {
@@ -91,12 +91,12 @@ fn show(is_json: bool, bytes: usize, messages: usize, rates: &[f64]) {
 
 /// Where two threads meet: the receiver says "go" with the number of the sample.
 #[derive(Default)]
-struct Gate {
+struct StartGate {
     go: AtomicUsize,
     is_over: AtomicBool,
 }
 
-impl Gate {
+impl StartGate {
     /// False: there will be no such sample.
     fn wait(&self, sample: usize) -> bool {
         while self.go.load(Ordering::Acquire) < sample {
@@ -129,12 +129,12 @@ fn micros(since: Instant) -> f64 {
 }
 
 /// Two sessions, and several messages at each.
-struct Ours {
+struct SessionStream {
     pair: Pair,
     posts: [Vec<Post>; 2],
 }
 
-impl Ours {
+impl SessionStream {
     fn new(unpack: UnpackChoice, bytes: usize) -> Result<Self> {
         let pair = Pair::new(unpack)?;
         let posts = |end: usize| -> Result<Vec<Post>> {
@@ -150,7 +150,7 @@ impl Ours {
 
     /// Times of samples of this many messages.
     fn samples(&self, messages: usize, samples: usize) -> Result<Vec<f64>> {
-        let gate = Gate::default();
+        let gate = StartGate::default();
         thread::scope(|scope| {
             let sender = scope.spawn(|| -> Result<()> {
                 for sample in 1..=WARMUP + samples {
@@ -170,7 +170,7 @@ impl Ours {
         })
     }
 
-    fn receive(&self, messages: usize, samples: usize, gate: &Gate) -> Result<Vec<f64>> {
+    fn receive(&self, messages: usize, samples: usize, gate: &StartGate) -> Result<Vec<f64>> {
         let mut times = Vec::with_capacity(samples);
         for sample in 1..=WARMUP + samples {
             let transfer = self.pair.transfer(1)?;
@@ -264,7 +264,7 @@ impl PlainSocket {
     }
 }
 
-struct Plain {
+struct SocketStream {
     gpu: CudaGpu,
     bytes: usize,
     piece_bytes: usize,
@@ -272,7 +272,7 @@ struct Plain {
     sockets: Vec<[PlainSocket; 2]>,
 }
 
-impl Plain {
+impl SocketStream {
     fn new(gpu: &CudaGpu, bytes: usize) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let piece_bytes = (bytes / SOCKETS).clamp(128 << 10, 512 << 10).min(bytes);
@@ -298,7 +298,7 @@ impl Plain {
     }
 
     fn samples(&mut self, messages: usize, samples: usize) -> Result<Vec<f64>> {
-        let (gate, received) = (Gate::default(), AtomicUsize::new(0));
+        let (gate, received) = (StartGate::default(), AtomicUsize::new(0));
         let pieces = self.pieces(messages);
         let last = WARMUP + samples;
         let [from, to] = [0, 1].map(|end| self.memory[end].address());

@@ -37,11 +37,11 @@ const DRIVERS: [Drivers; 3] = [
     Drivers { name: "progress thread and two waiters", progress_thread: true, waiters: 2 },
 ];
 
-/// Times of one kind.
+/// Samples of one kind.
 #[derive(Default)]
-struct Times(Vec<Duration>);
+struct Samples(Vec<Duration>);
 
-impl Times {
+impl Samples {
     fn measure<T>(&mut self, call: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let answer = call();
@@ -59,11 +59,11 @@ impl Times {
 
 /// What a run has measured.
 #[derive(Default)]
-struct Figures {
-    is_complete: Times,
-    counts: Times,
-    post: Times,
-    control: Times,
+struct CallTimes {
+    is_complete: Samples,
+    counts: Samples,
+    post: Samples,
+    control: Samples,
 }
 
 /// Receives what the peer sends, and measures meanwhile.
@@ -98,7 +98,7 @@ impl Receiver {
     }
 
     /// Calls from this thread until all messages are in.
-    fn call_until_over(&self, figures: &mut Figures) -> tcpx_core::Result<()> {
+    fn call_until_over(&self, figures: &mut CallTimes) -> tcpx_core::Result<()> {
         for tag in MESSAGES.. {
             let is_over = figures.is_complete.measure(|| self.bulk.is_complete())?;
             if is_over {
@@ -114,8 +114,8 @@ impl Receiver {
     }
 }
 
-fn control(is_over: &AtomicBool) -> Times {
-    let mut times = Times::default();
+fn control(is_over: &AtomicBool) -> Samples {
+    let mut times = Samples::default();
     while !is_over.load(Ordering::Acquire) {
         times.measure(thread::yield_now);
         thread::sleep(PERIOD);
@@ -123,7 +123,7 @@ fn control(is_over: &AtomicBool) -> Times {
     times
 }
 
-fn run(drivers: Drivers) -> tcpx_core::Result<Figures> {
+fn run(drivers: Drivers) -> tcpx_core::Result<CallTimes> {
     let mut peer = Agent::start(env!("CARGO_BIN_EXE_tcpx-peer"));
     let receiver = Receiver::connect(&mut peer, drivers)?;
     let memory = peer.get(Command::Allocate { bytes: BYTES, memory: Memory::Host });
@@ -135,7 +135,7 @@ fn run(drivers: Drivers) -> tcpx_core::Result<Figures> {
     peer.run(Command::Send { transfer, posts: (0..MESSAGES).map(posts).collect() });
     peer.tell(Command::Wait { transfer, timeout_ms: PATIENCE.as_millis() as u64 });
 
-    let (mut figures, is_over) = (Figures::default(), AtomicBool::new(false));
+    let (mut figures, is_over) = (CallTimes::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         let control = scope.spawn(|| control(&is_over));
         for _ in 0..drivers.waiters {
@@ -153,7 +153,7 @@ fn run(drivers: Drivers) -> tcpx_core::Result<Figures> {
     Ok(figures)
 }
 
-fn print(drivers: Drivers, mut figures: Figures, is_json: bool) {
+fn print(drivers: Drivers, mut figures: CallTimes, is_json: bool) {
     let control = [50, 99].map(|percent| figures.control.percentile(percent));
     let calls = [
         ("is_complete", &mut figures.is_complete),

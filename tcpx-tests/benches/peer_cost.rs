@@ -65,7 +65,7 @@ fn raise_file_limit() -> io::Result<()> {
 /// send, and then nothing until standard input ends.
 fn be_peers(count: usize) -> Result<()> {
     let mut conn_info = Vec::new();
-    for byte in io::stdin().lock().by_line()?.split_whitespace() {
+    for byte in io::stdin().lock().next_line()?.split_whitespace() {
         conn_info.push(byte.parse()?);
     }
     let mut sessions = Vec::new();
@@ -76,7 +76,7 @@ fn be_peers(count: usize) -> Result<()> {
         sessions.push(session);
         println!("connected");
     }
-    while !io::stdin().lock().by_line()?.is_empty() {
+    while !io::stdin().lock().next_line()?.is_empty() {
         send(&sessions)?;
         println!("sent");
     }
@@ -106,12 +106,12 @@ fn send(sessions: &[Session]) -> Result<()> {
 }
 
 /// A line at a time.
-trait ByLine {
-    fn by_line(&mut self) -> io::Result<String>;
+trait LineReader {
+    fn next_line(&mut self) -> io::Result<String>;
 }
 
-impl<T: BufRead> ByLine for T {
-    fn by_line(&mut self) -> io::Result<String> {
+impl<T: BufRead> LineReader for T {
+    fn next_line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         self.read_line(&mut line)?;
         Ok(line)
@@ -219,12 +219,12 @@ struct Connects(Vec<Duration>);
 
 impl Connects {
     /// Takes in all peers. Each has said so by a line.
-    fn accept(session: &Session, count: usize, lines: &mut impl ByLine) -> Result<Self> {
+    fn accept(session: &Session, count: usize, lines: &mut impl LineReader) -> Result<Self> {
         let mut each = Vec::new();
         for peer in 0..count {
             let before = process_cpu();
             session.accept(&format!("peer {peer}"))?;
-            if lines.by_line()?.is_empty() {
+            if lines.next_line()?.is_empty() {
                 return Err("the process of the peers has ended".into());
             }
             each.push(process_cpu().saturating_sub(before));
@@ -296,7 +296,7 @@ fn measure(count: usize, is_json: bool) -> Result<()> {
     let switches = (after.switches - before.switches) as f64 / seconds;
     let calls = calls_per_second(&thread);
     let start = || Ok(writeln!(input, "send")?);
-    let message = message_cost(&session, count, start, || Ok(output.by_line().map(drop)?))?;
+    let message = message_cost(&session, count, start, || Ok(output.next_line().map(drop)?))?;
     if is_json {
         let line = json!({
             "peers": count, "cpu_percent": percent, "switches_per_s": switches,

@@ -25,14 +25,14 @@ const QUEUE_BYTES: u64 = 64 << 10;
 
 /// How long packets are under way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct LinkProfile {
     /// What each takes, however long it is.
     pub(crate) delay: Duration,
     /// How fast they follow each other; `None`: at once.
     pub(crate) bytes_per_second: Option<u64>,
 }
 
-impl Manner {
+impl LinkProfile {
     /// What this number of bytes takes beside the delay.
     fn time_of(self, bytes: u64) -> Duration {
         let rate = self.bytes_per_second.unwrap_or(u64::MAX);
@@ -60,20 +60,20 @@ pub(crate) fn open_end(interface: &str) -> Result<File, String> {
     Ok(end)
 }
 
-/// Joins two ends: what comes out of one goes into the other in this manner. The threads that pass
-/// it on end when the devices go, which go with their hosts.
+/// Joins two ends: what comes out of one goes into the other with this profile. The threads that
+/// pass it on end when the devices go, which go with their hosts.
 ///
 /// # Errors
 /// What the system said.
-pub(crate) fn join([left, right]: [File; 2], manner: Manner) -> Result<(), String> {
+pub(crate) fn join([left, right]: [File; 2], profile: LinkProfile) -> Result<(), String> {
     let again = |end: &File| end.try_clone().map_err(|error| error.to_string());
     let (left_too, right_too) = (again(&left)?, again(&right)?);
-    pass_on(left, right_too, manner);
-    pass_on(right, left_too, manner);
+    pass_on(left, right_too, profile);
+    pass_on(right, left_too, profile);
     Ok(())
 }
 
-fn pass_on(mut from: File, mut to: File, manner: Manner) {
+fn pass_on(mut from: File, mut to: File, profile: LinkProfile) {
     let (queue, queued) = channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
         for (due, packet) in queued {
@@ -89,11 +89,11 @@ fn pass_on(mut from: File, mut to: File, manner: Manner) {
         // A device that is not up yet has nothing to read, which is no error of its end.
         while let Ok(bytes @ 1..) = from.read(&mut packet) {
             let now = Instant::now();
-            if idle_at.saturating_duration_since(now) > manner.time_of(QUEUE_BYTES) {
+            if idle_at.saturating_duration_since(now) > profile.time_of(QUEUE_BYTES) {
                 continue;
             }
-            idle_at = idle_at.max(now) + manner.time_of(bytes as u64);
-            if queue.send((idle_at + manner.delay, packet[..bytes].to_vec())).is_err() {
+            idle_at = idle_at.max(now) + profile.time_of(bytes as u64);
+            if queue.send((idle_at + profile.delay, packet[..bytes].to_vec())).is_err() {
                 return;
             }
         }

@@ -9,7 +9,7 @@ use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tcpx_testkit::skip;
 
-use crate::late_link::{self, Manner};
+use crate::late_link::{self, LinkProfile};
 use crate::pair::Side;
 
 /// What becomes of a packet.
@@ -65,7 +65,7 @@ impl Network {
     /// When there are none although TCPX_TEST_REQUIRE names `netns`.
     #[must_use]
     pub fn afar_or_skip(round_trip: Duration) -> Option<Self> {
-        Self::joined_or_skip(Manner { delay: round_trip / 2, bytes_per_second: None })
+        Self::joined_or_skip(LinkProfile { delay: round_trip / 2, bytes_per_second: None })
     }
 
     /// The same where at most this number of bytes passes in a second, each way.
@@ -75,10 +75,10 @@ impl Network {
     #[must_use]
     pub fn slow_or_skip(round_trip: Duration, bytes_per_second: u64) -> Option<Self> {
         let bytes_per_second = Some(bytes_per_second);
-        Self::joined_or_skip(Manner { delay: round_trip / 2, bytes_per_second })
+        Self::joined_or_skip(LinkProfile { delay: round_trip / 2, bytes_per_second })
     }
 
-    fn joined_or_skip(manner: Manner) -> Option<Self> {
+    fn joined_or_skip(profile: LinkProfile) -> Option<Self> {
         let lay = || {
             let network = Self::without_link()?;
             let ends = [(network.left(), 'l'), (network.right(), 'r')].map(|(host, side)| {
@@ -86,7 +86,7 @@ impl Network {
                 in_host(host, move || late_link::open_end(&interface))
             });
             let [left, right] = ends;
-            late_link::join([left?, right?], manner)?;
+            late_link::join([left?, right?], profile)?;
             network.address_ends()?;
             Ok(network)
         };

@@ -31,7 +31,7 @@ pub enum Direction {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ProxyState {
     hold: Option<(Direction, u16)>,
     has_held: bool,
     /// Frames that never pass, and those of them that came.
@@ -51,7 +51,7 @@ struct State {
     passed: Vec<(Direction, u16, Vec<u8>)>,
 }
 
-impl State {
+impl ProxyState {
     fn is_shut(&mut self, direction: Direction) -> &mut bool {
         match direction {
             Direction::ToListener => &mut self.to_listener_is_shut,
@@ -64,14 +64,14 @@ impl State {
 struct Shared {
     /// Records follow the handshake.
     has_records: bool,
-    state: Mutex<State>,
+    state: Mutex<ProxyState>,
     changed: Condvar,
     /// Held while a frame is written.
     writing: Mutex<()>,
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProxyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -183,7 +183,7 @@ impl LinkProxy {
         self.wait_for(timeout, |state| state.has_held)
     }
 
-    fn wait_for(&self, timeout: Duration, has_happened: impl Fn(&State) -> bool) -> bool {
+    fn wait_for(&self, timeout: Duration, has_happened: impl Fn(&ProxyState) -> bool) -> bool {
         let give_up_at = Instant::now() + timeout;
         let mut state = self.shared.state();
         while !has_happened(&state) {
@@ -307,10 +307,10 @@ fn pump(
         let next = if are_records { read_record(from) } else { read_frame(from) };
         let Some((kind, whole)) = next? else { break };
         are_records |= shared.has_records && matches!(kind, kind::HELLO | kind::WELCOME);
-        match wait_for_passage(direction, kind, whole.clone(), shared) {
-            Passage::Free => {}
-            Passage::Withheld => continue,
-            Passage::Over => break,
+        match wait_for_fate(direction, kind, whole.clone(), shared) {
+            FrameFate::Free => {}
+            FrameFate::Withheld => continue,
+            FrameFate::Over => break,
         }
         let passes = tampered(direction, kind, whole, shared);
         let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -363,19 +363,19 @@ fn tampered(direction: Direction, kind: u16, whole: Vec<u8>, shared: &Shared) ->
 }
 
 /// What becomes of a frame.
-enum Passage {
+enum FrameFate {
     Free,
     Withheld,
     /// The proxy has ended meanwhile.
     Over,
 }
 
-fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Shared) -> Passage {
+fn wait_for_fate(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Shared) -> FrameFate {
     let mut state = shared.state();
     if state.withholds.contains(&(direction, kind)) && !*state.is_shut(direction) {
         state.withheld.push_back((direction, kind, frame));
         shared.changed.notify_all();
-        return Passage::Withheld;
+        return FrameFate::Withheld;
     }
     if state.hold == Some((direction, kind)) {
         state.hold = None;
@@ -387,7 +387,7 @@ fn wait_for_passage(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Sh
         state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
     state.passed.push((direction, kind, frame));
-    if state.is_over { Passage::Over } else { Passage::Free }
+    if state.is_over { FrameFate::Over } else { FrameFate::Free }
 }
 
 #[cfg(test)]

@@ -137,15 +137,15 @@ mod tests {
     fn completions_are_counted_with_few_queries() {
         for len in 0..40 {
             for truth in 0..=len {
-                let mut looks = 0;
+                let mut queries = 0;
                 let counted = count_done(len, |index| {
-                    looks += 1;
+                    queries += 1;
                     assert!(index < len);
                     Ok(index < truth)
                 });
                 assert_eq!(counted, Ok(truth));
                 let most = if truth == 0 { 1 } else { 2 * (truth.ilog2() + 1) + 1 };
-                assert!(looks <= most, "{looks} looks for {truth} of {len}");
+                assert!(queries <= most, "{queries} queries for {truth} of {len}");
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct Piece {
 
 /// Submit with pieces that are not copied yet.
 #[derive(Debug)]
-struct UnderWay {
+struct PendingSubmit {
     ticket: Ticket,
     pieces: usize,
 }
@@ -30,7 +30,7 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct CopyQueue {
     waiting: VecDeque<Piece>,
-    under_way: VecDeque<UnderWay>,
+    under_way: VecDeque<PendingSubmit>,
     /// Bytes of all pieces that are not copied.
     bytes: u64,
     finished: Ticket,
@@ -85,7 +85,7 @@ impl CopyQueue {
     }
 
     fn began(&mut self, ticket: Ticket, pieces: usize) {
-        self.under_way.push_back(UnderWay { ticket, pieces });
+        self.under_way.push_back(PendingSubmit { ticket, pieces });
         self.finish();
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct CopyThreads {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Signalled when there is a piece to copy, or the threads must end.
     changed: Condvar,
     /// Number of the newest finished ticket.
@@ -35,7 +35,7 @@ struct Shared {
     on_finished: OnceLock<OnFinished>,
 }
 
-struct State {
+struct PoolState {
     queue: CopyQueue,
     /// Number of threads that wait for a piece.
     idle: usize,
@@ -50,7 +50,7 @@ impl CopyThreads {
     }
 
     pub(crate) fn with_spawn(most: usize, spawn: Spawn) -> Self {
-        let state = State { queue: CopyQueue::new(), idle: 0, is_ending: false };
+        let state = PoolState { queue: CopyQueue::new(), idle: 0, is_ending: false };
         let shared = Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -149,11 +149,11 @@ impl Drop for CopyThreads {
 impl Shared {
     /// Locks the state. Nothing panics while the state is inconsistent, so a poisoned state is
     /// still whole.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_finished(&self, state: &State) {
+    fn note_finished(&self, state: &PoolState) {
         self.finished.store(state.queue.finished().number(), Ordering::SeqCst);
     }
 
@@ -173,8 +173,8 @@ impl Shared {
                 if state.queue.copied(piece) {
                     self.note_finished(&state);
                     drop(state);
-                    if let Some(tell) = self.on_finished.get() {
-                        tell();
+                    if let Some(on_finished) = self.on_finished.get() {
+                        on_finished();
                     }
                     state = self.state();
                 }

@@ -26,7 +26,7 @@ pub struct UnpackJob<'a> {
 
 /// Facts about a submit's fragments that the check has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Checked {
+pub(crate) struct FragmentStats {
     /// Number of descriptors with bytes to copy.
     pub(crate) fragments: usize,
     /// Length of the longest fragment in bytes.
@@ -60,7 +60,7 @@ impl<'a> UnpackJob<'a> {
     }
 
     /// Checks that every fragment lies inside both memories. `index` names the job in errors.
-    fn check(&self, index: usize, checked: &mut Checked) -> Result<(), UnpackError> {
+    fn check(&self, index: usize, checked: &mut FragmentStats) -> Result<(), UnpackError> {
         if self.descriptors.is_empty() {
             return Ok(());
         }
@@ -123,8 +123,8 @@ fn range_end(job: usize, side: Side, address: u64, bytes: u64) -> Result<u64, Un
 }
 
 /// Checks all jobs of a submit, so that a bad job stops the submit before a byte has moved.
-pub(crate) fn check_all(jobs: &[UnpackJob<'_>]) -> Result<Checked, UnpackError> {
-    let mut checked = Checked::default();
+pub(crate) fn check_all(jobs: &[UnpackJob<'_>]) -> Result<FragmentStats, UnpackError> {
+    let mut checked = FragmentStats::default();
     for (index, job) in jobs.iter().enumerate() {
         job.check(index, &mut checked)?;
     }
@@ -153,7 +153,7 @@ mod tests {
     fn fragments_may_touch_both_ends() {
         let descriptors =
             [descriptor(0, 1000, 0), descriptor(4096, 0, 1000), descriptor(3096, 1000, 0)];
-        let checked = Checked { fragments: 2, longest: 1000, bytes: 2000 };
+        let checked = FragmentStats { fragments: 2, longest: 1000, bytes: 2000 };
         assert_eq!(check_all(&[job(&descriptors)]), Ok(checked));
     }
 
@@ -229,6 +229,6 @@ mod tests {
     fn a_job_without_descriptors_needs_no_memory() {
         let empty =
             UnpackJob { bounce: 0, bounce_bytes: 0, dst: 0, dst_bytes: 0, descriptors: &[] };
-        assert_eq!(check_all(&[empty]), Ok(Checked::default()));
+        assert_eq!(check_all(&[empty]), Ok(FragmentStats::default()));
     }
 }

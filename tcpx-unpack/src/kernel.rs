@@ -9,13 +9,13 @@
 //! - `reach`: the number of warps for each entry
 //! - `regular`: a faster path, where each fragment is one tile
 //! - `ring`: allocation of places in the ring of tiles
-//! - `cutting`: the CPU's part for the bench, without a launch
+//! - `cutter`: the CPU's part for the bench, without a launch
 //! - `launch`: the parameters of one launch, and the report of its end
 //! - `staging`: plans for bounce buffers that the kernel cannot read
 //! - `launch_queue`: the launches in flight, on several streams
 //! - `self_check`: the check that a new backend copies and reports
 
-mod cutting;
+mod cutter;
 mod image;
 mod launch;
 mod launch_queue;
@@ -28,7 +28,7 @@ mod tile;
 
 use tcpx_cuda::{CudaError, CudaGpu, allocation_end, is_readable};
 
-pub use self::cutting::Cutting;
+pub use self::cutter::Cutter;
 use self::launch_queue::LaunchQueue;
 use crate::bounce_memo::BounceMemo;
 use crate::choice::Backend;

@@ -59,7 +59,7 @@ pub use choice::{Backend, Choice, MemoryKind, UnknownChoice};
 pub use error::{Side, UnpackError};
 pub use job::UnpackJob;
 #[doc(hidden)]
-pub use kernel::Cutting;
-pub use open::{Opened, open, open_with_threads};
+pub use kernel::Cutter;
+pub use open::{OpenedBackend, open, open_with_threads};
 pub use ticket::Ticket;
 pub use unpack::{OnFinished, Unpack};

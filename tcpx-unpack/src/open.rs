@@ -16,16 +16,16 @@ use crate::unpack::Unpack;
 
 /// Unpacker that is ready for work, and the reason for its choice.
 #[non_exhaustive]
-pub struct Opened {
+pub struct OpenedBackend {
     /// The unpacker.
     pub unpack: Box<dyn Unpack>,
     /// One sentence for the log: the backend, and the reason against others.
     pub why: String,
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenedBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened")
+        f.debug_struct("OpenedBackend")
             .field("backend", &self.unpack.backend())
             .field("why", &self.why)
             .finish()
@@ -41,7 +41,7 @@ impl fmt::Debug for Opened {
 /// # Errors
 /// Returns [`UnpackError::Unavailable`] when the backend does not exist for this memory, or when
 /// something that it needs is missing.
-pub fn open(choice: Choice, memory: MemoryKind) -> Result<Opened, UnpackError> {
+pub fn open(choice: Choice, memory: MemoryKind) -> Result<OpenedBackend, UnpackError> {
     open_with_threads(choice, memory, 0)
 }
 
@@ -55,7 +55,7 @@ pub fn open_with_threads(
     choice: Choice,
     memory: MemoryKind,
     copy_threads: usize,
-) -> Result<Opened, UnpackError> {
+) -> Result<OpenedBackend, UnpackError> {
     let opened = match memory {
         MemoryKind::Host => open_host_memory(choice, copy_threads),
         MemoryKind::Cuda { gpu } => open_cuda(choice, gpu),
@@ -64,7 +64,7 @@ pub fn open_with_threads(
     Ok(opened)
 }
 
-fn open_cuda(choice: Choice, ordinal: u32) -> Result<Opened, UnpackError> {
+fn open_cuda(choice: Choice, ordinal: u32) -> Result<OpenedBackend, UnpackError> {
     let asked = choice.backend();
     let gpu = CudaGpu::open(ordinal).map_err(|error| UnpackError::Unavailable {
         backend: asked.unwrap_or(Backend::Kernel),
@@ -72,7 +72,7 @@ fn open_cuda(choice: Choice, ordinal: u32) -> Result<Opened, UnpackError> {
     })?;
     if let Some(backend) = asked {
         return match open_on(backend, &gpu) {
-            Ok(unpack) => Ok(Opened { unpack, why: format!("{backend}: asked for") }),
+            Ok(unpack) => Ok(OpenedBackend { unpack, why: format!("{backend}: asked for") }),
             Err(reason) => Err(UnpackError::Unavailable { backend, reason }),
         };
     }
@@ -81,12 +81,12 @@ fn open_cuda(choice: Choice, ordinal: u32) -> Result<Opened, UnpackError> {
         match open_on(backend, &gpu) {
             Ok(unpack) if refusals.is_empty() => {
                 let why = format!("{backend}: the fastest, and it passed its self-check");
-                return Ok(Opened { unpack, why });
+                return Ok(OpenedBackend { unpack, why });
             }
             Ok(unpack) => {
                 let why = format!("{backend}: {}", refusals.join("; "));
                 tracing::warn!(gpu = ordinal, why, "unpack falls back to a slower backend");
-                return Ok(Opened { unpack, why });
+                return Ok(OpenedBackend { unpack, why });
             }
             Err(reason) => refusals.push(format!("{backend} is unavailable: {reason}")),
         }
@@ -103,7 +103,7 @@ fn open_on(backend: Backend, gpu: &CudaGpu) -> Result<Box<dyn Unpack>, String> {
     })
 }
 
-fn open_host_memory(choice: Choice, copy_threads: usize) -> Result<Opened, UnpackError> {
+fn open_host_memory(choice: Choice, copy_threads: usize) -> Result<OpenedBackend, UnpackError> {
     if let Some(backend @ (Backend::D2d | Backend::Kernel)) = choice.backend() {
         return Err(UnpackError::Unavailable {
             backend,
@@ -112,8 +112,8 @@ fn open_host_memory(choice: Choice, copy_threads: usize) -> Result<Opened, Unpac
     }
     let why = "host: the bytes live in ordinary memory".to_owned();
     Ok(match copy_threads {
-        0 => Opened { unpack: Box::new(HostMemoryUnpack::new()), why },
-        _ => Opened {
+        0 => OpenedBackend { unpack: Box::new(HostMemoryUnpack::new()), why },
+        _ => OpenedBackend {
             unpack: Box::new(ThreadedUnpack::new(CopyThreads::new(copy_threads))),
             why: format!("{why}, which {copy_threads} threads may copy"),
         },

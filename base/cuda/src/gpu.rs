@@ -269,12 +269,12 @@ impl CudaGpu {
     ///
     /// # Errors
     /// Returns the driver's error.
-    pub fn enter(&self) -> Result<Entered<'_>, CudaError> {
+    pub fn enter(&self) -> Result<CurrentContext<'_>, CudaError> {
         enter(self.context.raw)
     }
 }
 
-fn enter<'gpu>(context: CUcontext) -> Result<Entered<'gpu>, CudaError> {
+fn enter<'gpu>(context: CUcontext) -> Result<CurrentContext<'gpu>, CudaError> {
     let mut current = ptr::null_mut();
     // SAFETY: the driver is loaded; it writes one context, null where none is current.
     ok("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&raw mut current) })?;
@@ -283,7 +283,7 @@ fn enter<'gpu>(context: CUcontext) -> Result<Entered<'gpu>, CudaError> {
         // SAFETY: every caller retains the context for longer than the guard lives.
         ok("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(context) })?;
     }
-    Ok(Entered { pushed, gpu: PhantomData })
+    Ok(CurrentContext { pushed, gpu: PhantomData })
 }
 
 impl fmt::Debug for CudaGpu {
@@ -298,13 +298,13 @@ impl fmt::Debug for CudaGpu {
 /// The plugin and the CUDA runtime read the current GPU off the thread, so the context must not
 /// leak out.
 #[derive(Debug)]
-pub struct Entered<'gpu> {
+pub struct CurrentContext<'gpu> {
     pushed: bool,
     /// A raw pointer keeps the guard on the thread that made it.
     gpu: PhantomData<(&'gpu CudaGpu, *mut ())>,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for CurrentContext<'_> {
     fn drop(&mut self) {
         if self.pushed {
             let mut popped = ptr::null_mut();

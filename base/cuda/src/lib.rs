@@ -67,7 +67,7 @@ pub use driver::CudaError;
 pub use driver_calls::{QUEUEING_CALLS, driver_calls, driver_calls_since};
 pub use event::Event;
 pub use extent::PAGE_BYTES;
-pub use gpu::{CudaGpu, Entered};
+pub use gpu::{CudaGpu, CurrentContext};
 #[cfg(any(test, feature = "test-gpu"))]
 pub use held_stream::HeldStream;
 pub use module::{Function, Module};

@@ -92,7 +92,7 @@ impl Header {
 
 /// Frame at the front of a byte slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split<'a> {
+pub struct SplitFrame<'a> {
     /// Kind of the body.
     pub kind: u16,
     /// The body.
@@ -105,10 +105,14 @@ pub struct Split<'a> {
 ///
 /// # Errors
 /// Returns the errors of [`Header::decode`], as soon as the header is complete.
-pub fn split(bytes: &[u8], body_limit: usize) -> Result<Option<Split<'_>>, FrameError> {
+pub fn split(bytes: &[u8], body_limit: usize) -> Result<Option<SplitFrame<'_>>, FrameError> {
     let Some((header, rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let Header { kind, body_bytes } = Header::decode(*header, body_limit)?;
-    Ok(rest.get(..body_bytes).map(|body| Split { kind, body, taken: HEADER_BYTES + body_bytes }))
+    Ok(rest.get(..body_bytes).map(|body| SplitFrame {
+        kind,
+        body,
+        taken: HEADER_BYTES + body_bytes,
+    }))
 }
 
 /// Appends a frame whose body `write_body` appends. Allocates only when `out` has to grow.
@@ -215,7 +219,7 @@ mod tests {
                         prop_assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
                     }
                 }
-                let whole = Split { kind: *kind, body, taken };
+                let whole = SplitFrame { kind: *kind, body, taken };
                 prop_assert_eq!(split(rest, LIMIT), Ok(Some(whole)));
                 let before = rest.len();
                 prop_assert_eq!(read(&mut rest, LIMIT).unwrap(), Some((*kind, body.clone())));
@@ -234,7 +238,7 @@ mod tests {
                 let mut damaged = wire.clone();
                 damaged[bit / 8] ^= 1 << (bit % 8);
                 let read = split(&damaged, LIMIT);
-                prop_assert_ne!(read, Ok(Some(Split { kind, body: &body, taken: wire.len() })));
+                prop_assert_ne!(read, Ok(Some(SplitFrame { kind, body: &body, taken: wire.len() })));
                 if bit / 8 >= 6 && bit / 8 < HEADER_BYTES {
                     prop_assert_eq!(read, Err(FrameError::Reserved));
                 }

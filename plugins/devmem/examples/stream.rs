@@ -23,16 +23,16 @@ mod stream {
 
 use std::process::ExitCode;
 
-use stream::options::{Failure, Options, Side};
+use stream::options::{End, Failure, Options};
 use tcpx_devmem::DevmemError;
 
 fn main() -> ExitCode {
     let run = || -> Result<String, Failure> {
         let options = Options::read(std::env::args().skip(1))?;
         match options.side {
-            Side::Receive if options.is_ring => stream::ring::run(&options),
-            Side::Receive => stream::receive::run(&options),
-            Side::Send => stream::send::run(&options),
+            End::Receive if options.is_ring => stream::ring::run(&options),
+            End::Receive => stream::receive::run(&options),
+            End::Send => stream::send::run(&options),
         }
     };
     let (words, status) = match run() {

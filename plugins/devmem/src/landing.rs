@@ -81,7 +81,7 @@ impl SparePages {
         bytes: &[u8],
         held: &mut HeldMemory,
         write: &mut impl FnMut(u64, &[u8]),
-    ) -> Result<Copied, DevmemError> {
+    ) -> Result<LinearBytes, DevmemError> {
         let pages = bytes.len().div_ceil(PAGE_BYTES);
         if pages > self.free.len() {
             return Err(DevmemError::NoRoom {
@@ -97,7 +97,7 @@ impl SparePages {
             }
         }
         let offsets = held.pages[first..].iter().map(|&page| self.offset(page)).collect();
-        Ok(Copied { offsets, used: 0 })
+        Ok(LinearBytes { offsets, used: 0 })
     }
 
     fn offset(&self, page: u32) -> u64 {
@@ -106,12 +106,12 @@ impl SparePages {
 }
 
 /// Linear bytes of one arrival, in spare pages.
-struct Copied {
+struct LinearBytes {
     offsets: Vec<u64>,
     used: usize,
 }
 
-impl Copied {
+impl LinearBytes {
     /// Places the next `bytes` linear bytes. No piece crosses the end of a page.
     fn place(&mut self, bytes: u32, chunk: &mut DescriptorBuilder) -> Result<(), DevmemError> {
         let mut left = bytes;

@@ -10,7 +10,7 @@
 //!                                   │ id
 //!                                   ▼
 //!            socket ── Receiver ──► Arrival ── SparePages ──► unpack descriptors
-//!            socket ◄── give_back ◄── HeldMemory ◄── once they are unpacked
+//!            socket ◄── return_tokens ◄── HeldMemory ◄── once they are unpacked
 //!            socket ◄── Sender ◄── TxBinding
 //! ```
 //!
@@ -20,8 +20,8 @@
 //! - [`SteeredFlow`] sends a connection to a queue; [`stale_rules`] finds the rules of killed
 //!   processes.
 //! - [`Receiver`] receives. [`SparePages`] makes unpack descriptors of the received bytes, and
-//!   finds a place for bytes that came in host memory. [`give_back()`] returns fragments, within
-//!   the kernel's limits.
+//!   finds a place for bytes that came in host memory. [`return_tokens()`] returns fragments,
+//!   within the kernel's limits.
 //! - [`RingQueue`] receives into host memory by io_uring, from the same queues, steered by the same
 //!   rules; [`Refill`] takes pages back, and [`RingBinding`] checks that the NIC still has them.
 //! - [`Sender`] sends without a copy, and reports when its memory was read for the last time.
@@ -41,29 +41,29 @@
 mod any_answer;
 mod binding;
 mod error;
-mod give_back;
 mod host_buffer;
 mod host_memory;
 mod landing;
 pub mod netlink;
 pub mod nic;
 mod receive;
+mod return_tokens;
 mod ring;
 mod send;
 
 pub use binding::{RxBinding, TxBinding, check_nic};
 pub use error::{DevmemError, Direction};
-pub use give_back::give_back;
 pub use host_buffer::HostBuffer;
 pub use host_memory::HostMemory;
 pub use landing::{HeldMemory, SparePages};
 pub use nic::{
-    FlowRule, Nic, NicFacts, PlacedRule, SteeredFlow, choose_queues, delete_stale_rules,
+    FlowRule, InstalledRule, Nic, NicFacts, SteeredFlow, choose_queues, delete_stale_rules,
     stale_rules,
 };
 pub use receive::{Arrival, Received, Receiver, blame_pool};
+pub use return_tokens::return_tokens;
 pub use ring::{ReceiveEnd, Refill, RingBinding, RingEvent, RingQueue};
-pub use send::{Sender, Sent};
+pub use send::{SendOutcome, Sender};
 
 /// Decoders of outside bytes, for the fuzz targets only.
 #[cfg(fuzzing)]

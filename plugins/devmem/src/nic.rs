@@ -25,7 +25,7 @@ pub use facts::NicFacts;
 pub use flow_rule::FlowRule;
 pub use identity::Nic;
 pub use queues::{QueueUser, RxQueue};
-pub use rules::PlacedRule;
+pub use rules::InstalledRule;
 pub use settings::{HeaderSplit, Rings, has_flow_steering, rings, rss_queues};
 pub use steering::{SteeredFlow, delete_stale_rules, stale_rules};
 

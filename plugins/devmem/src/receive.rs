@@ -73,9 +73,9 @@ impl Receiver {
 
     /// Takes at most `most` bytes off the stream of `socket`. Never waits.
     ///
-    /// A fragment's token goes back by [`give_back`](crate::give_back()), on the same socket. An
-    /// error loses the place in the stream, and may lose tokens: close the socket, which gives all
-    /// tokens back.
+    /// A fragment's token goes back by [`return_tokens`](crate::return_tokens()), on the same
+    /// socket. An error loses the place in the stream, and may lose tokens: close the socket, which
+    /// gives all tokens back.
     ///
     /// # Errors
     /// Returns the system's error, and an error for an inconsistent description.

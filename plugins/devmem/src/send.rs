@@ -13,7 +13,7 @@ use crate::error::DevmemError;
 
 /// Result of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// `bytes` bytes are in flight. Their memory is read until [`Sender::are_complete`] is true for
     /// `calls` calls.
     Bytes {
@@ -84,19 +84,19 @@ impl Sender {
         socket: &TcpStream,
         offset: usize,
         bytes: usize,
-    ) -> Result<Sent, DevmemError> {
+    ) -> Result<SendOutcome, DevmemError> {
         loop {
             match self.call(socket, offset, bytes) {
                 Ok(bytes) => {
                     self.had_no_route = false;
                     let calls = self.under_way.begin(bytes);
-                    return Ok(Sent::Bytes { bytes, calls });
+                    return Ok(SendOutcome::Bytes { bytes, calls });
                 }
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN) => return Ok(Sent::Blocked),
+                    Some(libc::EAGAIN) => return Ok(SendOutcome::Blocked),
                     Some(libc::EINTR) => {}
                     Some(libc::ENOBUFS) if !self.under_way.is_empty() => {
-                        return Ok(Sent::NoNoticeMemory);
+                        return Ok(SendOutcome::NoNoticeMemory);
                     }
                     Some(libc::ENOBUFS) => return Err(DevmemError::NoNoticeMemory),
                     // After a route returns, the first call sees the state of the socket without a

@@ -19,7 +19,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Memory, Net, Receiver, Sender, Word};
+use support::{Memory, Net, PluginPtr, Receiver, Sender};
 use tcpx_softnet::Settings;
 use tcpx_sys::{NetHandle, PTR_CUDA, PTR_HOST};
 
@@ -42,17 +42,17 @@ fn net() -> (Net, usize) {
 }
 
 /// One end: raw sockets, and comms in both directions.
-struct End {
+struct LoopbackEnd {
     net: Net,
     raw: Vec<TcpStream>,
     sender: Sender,
     receiver: Receiver,
     buffer: Memory,
-    registered: [Word; 2],
-    to_send: [Word; 2],
+    registered: [PluginPtr; 2],
+    to_send: [PluginPtr; 2],
 }
 
-impl End {
+impl LoopbackEnd {
     fn new(net: Net, raw: Vec<TcpStream>, sender: Sender, receiver: Receiver) -> Self {
         let mut buffer = Memory::patterned(TOTAL, 1);
         let mut register = |comm| {
@@ -85,7 +85,7 @@ impl End {
         }
     }
 
-    fn finish(&self, request: Option<Word>) {
+    fn finish(&self, request: Option<PluginPtr>) {
         let request = request.expect("a request");
         let mut idle = 0;
         while self.net.test(request).1 == 0 {
@@ -219,7 +219,7 @@ fn say(mut out: impl Write, line: &str) {
     writeln!(out, "{line}").and_then(|()| out.flush()).expect("a listener");
 }
 
-fn hear(input: &mut impl BufRead) -> Option<String> {
+fn read_line(input: &mut impl BufRead) -> Option<String> {
     let mut line = String::new();
     input.read_line(&mut line).expect("a line");
     (!line.is_empty()).then(|| line.trim().to_owned())
@@ -229,25 +229,25 @@ fn hear(input: &mut impl BufRead) -> Option<String> {
 fn child() {
     let (net, sockets) = net();
     let mut input = io::stdin().lock();
-    let port: u16 = hear(&mut input).expect("port").parse().expect("a number");
-    let mut theirs = unhex(&hear(&mut input).expect("handle"));
+    let port: u16 = read_line(&mut input).expect("port").parse().expect("a number");
+    let mut theirs = unhex(&read_line(&mut input).expect("handle"));
     let (ours, listen) = net.listen();
     say(io::stdout(), &hex(&ours));
     let raw: Vec<_> = (0..sockets)
         .map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("raw connect"))
         .collect();
     let (sender, receiver) = connect_both(net, &mut theirs, listen);
-    let mut end = End::new(net, raw, sender, receiver);
+    let mut end = LoopbackEnd::new(net, raw, sender, receiver);
     say(io::stdout(), "ready");
-    while let Some(command) = hear(&mut input) {
+    while let Some(command) = read_line(&mut input) {
         end.serve(&command);
         say(io::stdout(), "served");
     }
 }
 
-fn connect_both(net: Net, theirs: &mut NetHandle, listen: Word) -> (Sender, Receiver) {
+fn connect_both(net: Net, theirs: &mut NetHandle, listen: PluginPtr) -> (Sender, Receiver) {
     let mut device = support::blank_device();
-    let (mut send, mut recv): (Word, Word) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let (mut send, mut recv): (PluginPtr, PluginPtr) = (std::ptr::null_mut(), std::ptr::null_mut());
     tcpx_testkit::eventually(|| {
         if send.is_null() {
             send = net.connect(theirs).1;
@@ -261,15 +261,15 @@ fn connect_both(net: Net, theirs: &mut NetHandle, listen: Word) -> (Sender, Rece
     (Sender { net, comm: send }, Receiver::new(net, recv, device.handle.cast()))
 }
 
-struct Bench {
-    end: End,
+struct ChildBench {
+    end: LoopbackEnd,
     child: Child,
     commands: ChildStdin,
     answers: BufReader<std::process::ChildStdout>,
     rounds: usize,
 }
 
-impl Bench {
+impl ChildBench {
     fn start(rounds: usize) -> Self {
         let (net, sockets) = net();
         let mut child = Command::new(std::env::current_exe().expect("own path"))
@@ -284,11 +284,11 @@ impl Bench {
         let (ours, listen) = net.listen();
         say(&mut commands, &raw_listener.local_addr().expect("address").port().to_string());
         say(&mut commands, &hex(&ours));
-        let mut theirs = unhex(&hear(&mut answers).expect("handle"));
+        let mut theirs = unhex(&read_line(&mut answers).expect("handle"));
         let raw = (0..sockets).map(|_| raw_listener.accept().expect("raw accept").0).collect();
         let (sender, receiver) = connect_both(net, &mut theirs, listen);
-        let end = End::new(net, raw, sender, receiver);
-        assert_eq!(hear(&mut answers).as_deref(), Some("ready"));
+        let end = LoopbackEnd::new(net, raw, sender, receiver);
+        assert_eq!(read_line(&mut answers).as_deref(), Some("ready"));
         Self { end, child, commands, answers, rounds }
     }
 
@@ -297,7 +297,7 @@ impl Bench {
         let start = Instant::now();
         self.end.measure(command);
         let time = start.elapsed();
-        assert_eq!(hear(&mut self.answers).as_deref(), Some("served"));
+        assert_eq!(read_line(&mut self.answers).as_deref(), Some("served"));
         time
     }
 
@@ -322,7 +322,7 @@ fn main() {
         return child();
     }
     let rounds = argument.map_or(21, |rounds| rounds.parse().expect("number of rounds"));
-    let mut bench = Bench::start(rounds);
+    let mut bench = ChildBench::start(rounds);
     let out = io::stdout();
     let rate = |time: Duration| TOTAL as f64 / time.as_secs_f64() / 1e9;
     let [raw, host, device] = bench.medians(["raw", "host", "device"]);

@@ -47,7 +47,7 @@ pub(crate) use nic_source::NicSource;
 pub(crate) use page_pool::PageRange;
 pub(crate) use piece::Piece;
 pub(crate) use receive_pages::{ReceivePages, entries, pages_of};
-pub(crate) use region::{Discarded, Region};
+pub(crate) use region::{DiscardOutcome, Region};
 pub(crate) use registration::{BindError, MemoryKind, Registration};
 pub(crate) use stager::{Staged, Stager};
 pub(crate) use stager_slot::StagerSlot;

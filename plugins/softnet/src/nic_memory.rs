@@ -17,7 +17,7 @@
 //! - `fitness`: check whether NICs can receive into our memory
 //! - `lasting_trouble`: trouble that is an end when it lasts
 //! - `kernel_deadline`: time that the kernel may take to answer
-//! - `blame`: reason why a call of the plugin failed
+//! - `last_error`: reason why a call of the plugin failed
 //!
 //! All rules of the table are kept by the same comms. The first listen on a NIC makes a region of
 //! the memory of the current GPU, or of what stands in for it. The region is bound to one queue,
@@ -41,13 +41,13 @@
 
 mod arrival_stats;
 mod arrivals;
-mod blame;
 mod departures;
 mod fitness;
 mod gpu_refusal;
 mod held_fragments;
 mod inbox;
 mod kernel_deadline;
+mod last_error;
 mod lasting_trouble;
 mod receive_path;
 mod region;
@@ -60,13 +60,13 @@ mod watch;
 
 pub use arrival_stats::ArrivalStats;
 pub(crate) use arrivals::NicArrivals;
-pub use blame::nic_failure;
-pub(crate) use blame::{blame, forget_blame, log_and_blame};
 pub(crate) use departures::NicDepartures;
 pub(crate) use fitness::{check_for_gpu, check_receiving};
 pub(crate) use gpu_refusal::gpu_refusal;
 pub(crate) use held_fragments::HeldFragments;
 pub(crate) use kernel_deadline::KERNEL_DEADLINE;
+pub use last_error::nic_failure;
+pub(crate) use last_error::{clear_last_error, log_and_set_last_error, set_last_error};
 pub(crate) use lasting_trouble::LastingTrouble;
 pub(crate) use region::{NicRegion, Reserved, region_bytes};
 pub(crate) use send_memory::{SendMemory, StageError};

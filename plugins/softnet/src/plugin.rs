@@ -11,7 +11,7 @@
 //! - `stager_slots`: what sends of GPU memory need, made ahead
 //! - `gpu_mismatch`: listen and accept for different GPUs
 //! - `misuse`: calls that the original would not survive
-//! - `registered`: registrations by those ids
+//! - `registrations`: registrations by those ids
 //! - `registry`: the ids that callers hold instead of pointers
 //! - `runtime`: the state that `init` makes
 //! - `nic`: the NICs on offer
@@ -30,9 +30,9 @@ mod misuse;
 mod mode;
 mod nccl_mode;
 mod nic;
-mod reached;
+mod reach_cache;
 mod readiness;
-mod registered;
+mod registrations;
 mod registry;
 mod runtime;
 mod settings;

@@ -25,7 +25,7 @@ use std::time::Instant;
 use tcpx_cuda::CudaError;
 use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::types::RegistrationKey;
-use tcpx_unpack::{Backend, Opened, Ticket, Unpack, UnpackError, UnpackJob};
+use tcpx_unpack::{Backend, OpenedBackend, Ticket, Unpack, UnpackError, UnpackJob};
 
 use self::parked::{Parked, Verdict};
 use crate::error::Error;
@@ -54,7 +54,7 @@ pub(super) struct Unpacking {
 
 impl Unpacking {
     /// `tells`: whether the unpacker wakes the thread that leads.
-    pub(super) fn new(opened: Opened, tells: bool) -> Self {
+    pub(super) fn new(opened: OpenedBackend, tells: bool) -> Self {
         let (unpack, why) = (opened.unpack, opened.why);
         Self { unpack, tells, ending: None, why, batches: 0, is_stuck: false, parked: Vec::new() }
     }

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use tcpx_cuda::{
-    CudaError, CudaGpu, DeviceBuffer, Entered, allocation_end, host_alias, is_exportable,
+    CudaError, CudaGpu, CurrentContext, DeviceBuffer, allocation_end, host_alias, is_exportable,
     is_readable, is_writable,
 };
 use tcpx_diagnosis::pci::{PciPath, gpus};
 use tcpx_protocol::types::MemoryType;
-use tcpx_sys::Stay;
+use tcpx_sys::ForkGuard;
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, MemoryUnavailable, Result};
@@ -62,7 +62,7 @@ impl DeviceMemory {
 
     /// Makes the GPU's context current on this thread while the guard lives. Plugins take the GPU
     /// from the thread that calls them.
-    pub(crate) fn enter(&self) -> Result<Option<Entered<'_>>> {
+    pub(crate) fn enter(&self) -> Result<Option<CurrentContext<'_>>> {
         match self {
             Self::Emulated => Ok(None),
             Self::Cuda(gpu) => gpu.enter().map(Some).map_err(cuda),
@@ -71,7 +71,7 @@ impl DeviceMemory {
 
     /// Does the same as [`enter`](Self::enter), for calls that are made even if that fails, such as
     /// closing.
-    pub(crate) fn try_enter(&self) -> Option<Entered<'_>> {
+    pub(crate) fn try_enter(&self) -> Option<CurrentContext<'_>> {
         self.enter().unwrap_or_else(|error| {
             tracing::warn!(%error, "a plugin call is made without the GPU's context");
             None
@@ -206,7 +206,7 @@ impl OwnedMemory {
 /// driver, and in a forked child.
 #[must_use]
 pub fn gpu_count() -> u32 {
-    let Ok(_stay) = Stay::begin() else { return 0 };
+    let Ok(_guard) = ForkGuard::begin() else { return 0 };
     CudaGpu::count().unwrap_or(0)
 }
 

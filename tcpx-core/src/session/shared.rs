@@ -34,7 +34,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::types::Direction;
-use tcpx_sys::{Stay, is_forked};
+use tcpx_sys::{ForkGuard, is_forked};
 
 use super::leader::LeaderState;
 use super::wait::{MANY_QUERIES, QueryRate};
@@ -101,8 +101,8 @@ impl SharedEngine {
     /// Makes the engine of a device, and its progress thread if the options say so.
     pub(super) fn open(options: SessionOptions, context: DeviceContext) -> Result<Arc<Self>> {
         // Before any lock: a child forked from now on may find it held.
-        let stay = Stay::begin()?;
-        stay.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
+        let guard = ForkGuard::begin()?;
+        guard.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
         let (spin, has_thread) = (options.spin, options.progress_thread);
         let shared = Self::new(Engine::new(options, context)?, spin);
         if has_thread {

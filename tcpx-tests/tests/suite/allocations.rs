@@ -9,7 +9,7 @@ use tcpx_core::{MemoryType, OperationKind};
 use tcpx_testkit::in_own_process;
 use tcpx_tests::null::NullPair;
 
-struct Counting;
+struct CountingAllocator;
 
 /// Allocations so far, by the number of bits of their size.
 static ALLOCATIONS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
@@ -19,7 +19,7 @@ fn count(bytes: usize) {
 }
 
 // SAFETY: everything is passed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: the caller's promise is passed on.
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A session looks at itself about once a second, and says a ping now and then; on a slow machine a
 /// run lasts seconds. What is allocated for each chunk is far more than this.

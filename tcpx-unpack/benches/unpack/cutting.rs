@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::io::Write;
 use std::time::Instant;
 
-use tcpx_unpack::{Cutting, UnpackJob};
+use tcpx_unpack::{Cutter, UnpackJob};
 
 use crate::layout::{Chunks, PAGE, Shape};
-use crate::measure::Effort;
+use crate::measure::Repetitions;
 use crate::on_gpu::{processor, size_name};
 
 /// Bytes of the bounce buffer. Its descriptors, 4 MiB of them, exceed a second-level cache.
@@ -21,7 +21,7 @@ const TIMINGS: usize = 20;
 /// Chunk size in bytes, and chunks of one submission.
 const SIZES: [(u64, usize); 3] = [(512 << 10, 1), (4 << 20, 1), (512 << 10, 64)];
 
-pub(crate) fn run(effort: Effort, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(repetitions: Repetitions, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "### Checking and cutting for the kernel, without a launch\n")?;
     writeln!(out, "CPU: {}. Nanoseconds for each 4 KiB, the least and the median.\n", processor())?;
     writeln!(out, "| submission | layout | descriptors again and again | 4 MiB of them in turn |")?;
@@ -31,7 +31,7 @@ pub(crate) fn run(effort: Effort, out: &mut impl Write) -> Result<(), Box<dyn Er
             let chunks = Chunks::new(shape, chunk_bytes, BYTES);
             let mut cells = String::new();
             for different in [at_once, chunks.len() / at_once * at_once] {
-                let mut times = time(&chunks, at_once, different, effort)?;
+                let mut times = time(&chunks, at_once, different, repetitions)?;
                 times.sort_by(f64::total_cmp);
                 cells += &format!(" {:.2}, {:.2} |", times[0], times[times.len() / 2]);
             }
@@ -49,14 +49,14 @@ fn time(
     chunks: &Chunks,
     at_once: usize,
     different: usize,
-    effort: Effort,
+    repetitions: Repetitions,
 ) -> Result<Vec<f64>, Box<dyn Error>> {
-    let mut cutting = Cutting::new();
+    let mut cutting = Cutter::new();
     let pages_each = (chunks.chunk_bytes / PAGE) as usize * at_once;
     let (submissions, mut next) = (PAGES.div_ceil(pages_each), 0);
     let mut jobs = Vec::with_capacity(at_once);
     let mut times = Vec::new();
-    for _ in 0..effort.rounds * TIMINGS {
+    for _ in 0..repetitions.rounds * TIMINGS {
         let start = Instant::now();
         for _ in 0..submissions {
             jobs.clear();

@@ -27,22 +27,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     // bench's own `--test`.
     let words: Vec<String> = env::args().collect();
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
-    let effort = if has("--test") { measure::ONCE } else { measure::FULL };
+    let repetitions = if has("--test") { measure::ONCE } else { measure::FULL };
     let out = &mut io::stdout().lock();
     if has("--cutting") {
-        return cutting::run(effort, out);
+        return cutting::run(repetitions, out);
     }
     let only = words.iter().skip_while(|word| *word != "--gpu").nth(1);
     match CudaGpu::open(0) {
-        Ok(gpu) => on_gpu::run(&gpu, effort, only.map_or("", String::as_str), out)?,
+        Ok(gpu) => on_gpu::run(&gpu, repetitions, only.map_or("", String::as_str), out)?,
         Err(error) if env::var("TCPX_TEST_REQUIRE").is_ok_and(|words| words.contains("gpu")) => {
             return Err(format!("a GPU is required, but {error}").into());
         }
         Err(error) => writeln!(out, "GPU memory was not measured: {error}\n")?,
     }
     if only.is_none() {
-        cutting::run(effort, out)?;
-        ordinary::run(effort, out)?;
+        cutting::run(repetitions, out)?;
+        ordinary::run(repetitions, out)?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(crate) struct Ends {
 }
 
 /// Submits `at_once` chunks at a time.
-pub(crate) struct Unpacking<'bench> {
+pub(crate) struct UnpackCandidate<'bench> {
     unpack: Box<dyn Unpack>,
     chunks: &'bench Chunks,
     ends: Ends,
@@ -25,7 +25,7 @@ pub(crate) struct Unpacking<'bench> {
     last: Ticket,
 }
 
-impl<'bench> Unpacking<'bench> {
+impl<'bench> UnpackCandidate<'bench> {
     /// # Safety
     /// Both memories are valid, and have no other user, for as long as this lives.
     pub(crate) unsafe fn new(
@@ -38,7 +38,7 @@ impl<'bench> Unpacking<'bench> {
     }
 }
 
-impl Candidate for Unpacking<'_> {
+impl Candidate for UnpackCandidate<'_> {
     fn submit(&mut self, index: usize) {
         let (chunks, chunk_bytes) = (self.chunks, self.chunks.chunk_bytes);
         self.jobs.clear();

@@ -9,8 +9,8 @@ use tcpx_unpack::cuda::{CudaGpu, DeviceBuffer, PinnedBuffer};
 use tcpx_unpack::{Backend, Choice, MemoryKind, open};
 
 use crate::layout::{Chunks, Shape};
-use crate::measure::{Candidate, Effort, Figures, measure};
-use crate::memory::{Ends, Unpacking};
+use crate::measure::{Candidate, Medians, Repetitions, measure};
+use crate::memory::{Ends, UnpackCandidate};
 
 /// Bytes of the bounce buffer and of the destination: far more than any cache.
 const BYTES: u64 = 1 << 30;
@@ -127,7 +127,7 @@ impl Drop for ContiguousCopy {
 
 pub(crate) fn run(
     gpu: &CudaGpu,
-    effort: Effort,
+    repetitions: Repetitions,
     only: &str,
     out: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
@@ -152,13 +152,13 @@ pub(crate) fn run(
     scramble(&source)?;
     let ends = Ends { bounce: source.address(), dst: dst.address(), bytes: BYTES };
     writeln!(out, "### From device memory\n")?;
-    table(gpu, ends, effort, only, out)?;
+    table(gpu, ends, repetitions, only, out)?;
 
     let mut pinned = PinnedBuffer::new(gpu, PINNED_BYTES)?;
     pinned.write(0, &noise(PINNED_BYTES as usize))?;
     let ends = Ends { bounce: pinned.address(), dst: dst.address(), bytes: PINNED_BYTES };
     writeln!(out, "\n### From pinned host memory (the bars are for device memory)\n")?;
-    table(gpu, ends, effort, only, out)?;
+    table(gpu, ends, repetitions, only, out)?;
     writeln!(out)?;
     Ok(())
 }
@@ -173,7 +173,7 @@ pub(crate) fn processor() -> String {
 fn table(
     gpu: &CudaGpu,
     ends: Ends,
-    effort: Effort,
+    repetitions: Repetitions,
     only: &str,
     out: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
@@ -198,10 +198,10 @@ fn table(
                 let opened = open(Choice::from(*backend), MemoryKind::Cuda { gpu: gpu.ordinal() })?;
                 // SAFETY: the caller's buffers outlive the candidates and have no other user.
                 let unpacking =
-                    unsafe { Unpacking::new(opened.unpack, &chunks, ends, size.chunks) };
+                    unsafe { UnpackCandidate::new(opened.unpack, &chunks, ends, size.chunks) };
                 candidates.push(Box::new(unpacking));
             }
-            let figures = measure(&mut candidates, effort);
+            let figures = measure(&mut candidates, repetitions);
             let copy = figures[0];
             write_row(out, &row, "contiguous copy, 4 streams", copy, copy, None)?;
             write_row(out, &row, "contiguous copy, 1 stream", figures[1], copy, None)?;
@@ -219,8 +219,8 @@ fn write_row(
     out: &mut impl Write,
     row: &str,
     copier: &str,
-    figures: Figures,
-    copy: Figures,
+    figures: Medians,
+    copy: Medians,
     bar: Option<f64>,
 ) -> std::io::Result<()> {
     let ratio = figures.each / copy.each;

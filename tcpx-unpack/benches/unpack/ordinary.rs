@@ -8,8 +8,8 @@ use std::ptr;
 use tcpx_unpack::{Choice, MemoryKind, open};
 
 use crate::layout::{Chunks, Shape};
-use crate::measure::{Candidate, Effort, measure};
-use crate::memory::{Ends, Unpacking};
+use crate::measure::{Candidate, Repetitions, measure};
+use crate::memory::{Ends, UnpackCandidate};
 use crate::on_gpu::{noise, size_name};
 
 /// Bytes of the bounce buffer and of the destination.
@@ -41,7 +41,7 @@ impl Candidate for Memcpy {
     fn finish(&mut self) {}
 }
 
-pub(crate) fn run(effort: Effort, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(repetitions: Repetitions, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let mut source = noise(BYTES as usize);
     let mut dst = vec![1_u8; BYTES as usize];
     let ends = Ends {
@@ -57,10 +57,10 @@ pub(crate) fn run(effort: Effort, out: &mut impl Write) -> Result<(), Box<dyn Er
             let chunks = Chunks::new(shape, chunk_bytes, BYTES);
             let unpack = open(Choice::Host, MemoryKind::Host)?.unpack;
             // SAFETY: both memories live until the end of the function and have no other user.
-            let unpacking = unsafe { Unpacking::new(unpack, &chunks, ends, 1) };
+            let unpacking = unsafe { UnpackCandidate::new(unpack, &chunks, ends, 1) };
             let mut candidates: Vec<Box<dyn Candidate>> =
                 vec![Box::new(Memcpy { ends, bytes: chunk_bytes }), Box::new(unpacking)];
-            let figures = measure(&mut candidates, effort);
+            let figures = measure(&mut candidates, repetitions);
             writeln!(
                 out,
                 "| {} | {} | {:.2} | {:.2} | {:.2} | {:.2} |",

@@ -81,7 +81,7 @@ impl Reports {
         word.load(Ordering::Acquire)
     }
 
-    fn completion(&self, stream: usize, sequence: u64, work: Work) -> Completion {
+    fn completion(&self, stream: usize, sequence: u64, work: LaunchSize) -> Completion {
         let offset = stream as u64 * WORD_STRIDE;
         Completion {
             arrived: self.arrived.address() + offset,
@@ -93,14 +93,14 @@ impl Reports {
     }
 }
 
-/// Work of a launch: at most 2^16 entries.
+/// Size of a launch: at most 2^16 entries.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(super) struct LaunchSize {
     pub(super) entries: u32,
     pub(super) reach: Reach,
 }
 
-impl Work {
+impl LaunchSize {
     /// Returns the number of blocks. A launch without entries still reports, which takes one block.
     fn blocks(self) -> u32 {
         (self.entries << self.reach.log2()).div_ceil(WARPS_PER_BLOCK).max(1)
@@ -134,7 +134,7 @@ pub(super) unsafe fn launch_by_value(
     reports: &Reports,
     (number, sequence): (usize, u64),
     parameters: &mut Parameters,
-    work: Work,
+    work: LaunchSize,
 ) -> Result<(), CudaError> {
     parameters.0.completion = reports.completion(number, sequence, work);
     let block: *mut c_void = (&raw mut *parameters.0).cast();
@@ -154,7 +154,7 @@ pub(super) unsafe fn launch_from_memory(
     reports: &Reports,
     (number, sequence): (usize, u64),
     mut address: u64,
-    work: Work,
+    work: LaunchSize,
 ) -> Result<(), CudaError> {
     let mut completion = reports.completion(number, sequence, work);
     let parameters: &mut [*mut c_void] =

@@ -14,7 +14,7 @@ use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
 
 use super::image::{BY_VALUE, FROM_MEMORY, IMAGES};
 use super::launch::{
-    Kernels, Parameters, Reports, STREAMS, TILES_BY_VALUE, Work, launch_by_value,
+    Kernels, LaunchSize, Parameters, Reports, STREAMS, TILES_BY_VALUE, launch_by_value,
     launch_from_memory,
 };
 use super::reach::Reach;
@@ -25,7 +25,7 @@ use super::tile::{self, Tile, Tiles};
 use crate::completion::is_over;
 use crate::error::UnpackError;
 use crate::extent::extents;
-use crate::job::{Checked, UnpackJob};
+use crate::job::{FragmentStats, UnpackJob};
 use crate::ticket::Ticket;
 
 /// Tiles in pinned memory that launches in flight can have: 1 MiB of tiles, 256 MiB of pages.
@@ -42,7 +42,7 @@ const STAGING_BYTES: u64 = 16 << 20;
 const DOUBT_AFTER: Duration = Duration::from_millis(1);
 
 /// Resources of launches in flight. They are leaked, not freed, when the launches don't end.
-struct Held {
+struct LaunchResources {
     reports: Reports,
     ring: PinnedBuffer,
     staging: Option<DeviceBuffer>,
@@ -60,7 +60,7 @@ pub(super) struct LaunchQueue {
     gpu: CudaGpu,
     kernels: Kernels,
     streams: [Stream; STREAMS],
-    held: ManuallyDrop<Held>,
+    held: ManuallyDrop<LaunchResources>,
     parameters: Parameters,
     ring: Ring,
     in_flight: VecDeque<InFlight>,
@@ -84,7 +84,7 @@ impl LaunchQueue {
             gpu: gpu.clone(),
             kernels,
             streams: [stream()?, stream()?, stream()?, stream()?],
-            held: ManuallyDrop::new(Held {
+            held: ManuallyDrop::new(LaunchResources {
                 reports: Reports::new(gpu)?,
                 ring: PinnedBuffer::new(gpu, (RING_TILES * size_of::<Tile>()) as u64)?,
                 staging: None,
@@ -135,7 +135,7 @@ impl LaunchQueue {
     pub(super) unsafe fn submit(
         &mut self,
         jobs: &[UnpackJob<'_>],
-        checked: Checked,
+        checked: FragmentStats,
     ) -> Result<Ticket, UnpackError> {
         self.health()?;
         let reach = Reach::of(checked);
@@ -161,7 +161,7 @@ impl LaunchQueue {
     pub(super) unsafe fn submit_staged(
         &mut self,
         jobs: &[UnpackJob<'_>],
-        checked: Checked,
+        checked: FragmentStats,
         readable: impl Fn(&UnpackJob<'_>) -> Result<bool, CudaError>,
     ) -> Result<Ticket, UnpackError> {
         self.health()?;
@@ -244,7 +244,7 @@ impl LaunchQueue {
     ) -> Result<bool, UnpackError> {
         let number = self.submitted + 1;
         let at = (stream, number);
-        let work = Work { entries: count as u32, reach };
+        let work = LaunchSize { entries: count as u32, reach };
         let ring_taken;
         // A launch by value starts 0.4 µs sooner, which counts while the GPU is idle. It costs the
         // CPU 0.3 µs more, which counts while the GPU is busy. Small launches with spans always go
@@ -297,7 +297,7 @@ impl LaunchQueue {
     fn find_room(&mut self, tiles: usize) -> Result<Reservation, UnpackError> {
         let start = Instant::now();
         loop {
-            if let Some(reserved) = self.ring.look(tiles) {
+            if let Some(reserved) = self.ring.find(tiles) {
                 return Ok(reserved);
             }
             self.poll()?;

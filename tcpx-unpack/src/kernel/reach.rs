@@ -1,6 +1,6 @@
 //! Reach of a launch: the number of warps for each of its entries.
 
-use crate::job::Checked;
+use crate::job::FragmentStats;
 
 /// Longest reach, 32 tiles. The warps of an entry read the same line of the host's memory one after
 /// the other. For 256 warps, that took the GPU twice as long as copying 4 MiB (H100).
@@ -20,7 +20,7 @@ impl Reach {
     /// Returns the reach for a quarter of the tiles of an average fragment. A fragment leaves at
     /// most three entries with idle warps. Idle warps are thus fewer than the others, and entries
     /// are few.
-    pub(super) fn of(checked: Checked) -> Self {
+    pub(super) fn of(checked: FragmentStats) -> Self {
         let average = checked.bytes / TILE_BYTES / checked.fragments.max(1) as u64;
         Self((average / 4).max(1).ilog2().min(MOST_REACH))
     }
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn few_warps_find_nothing_to_do() {
-        let checked = |fragments, bytes| Checked { fragments, longest: u32::MAX, bytes };
-        assert_eq!(Reach::of(Checked::default()), Reach::ONE);
+        let checked = |fragments, bytes| FragmentStats { fragments, longest: u32::MAX, bytes };
+        assert_eq!(Reach::of(FragmentStats::default()), Reach::ONE);
         assert_eq!(Reach::of(checked(1024, 4 << 20)), Reach::ONE);
         assert_eq!(Reach::of(checked(1, 4 << 20)), Reach(MOST_REACH));
         assert_eq!(Reach::of(checked(16, 1 << 20)), Reach(2));

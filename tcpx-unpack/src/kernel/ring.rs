@@ -27,7 +27,7 @@ impl Ring {
     /// Only half of the ring can be counted on, since the places before its end may have to be
     /// skipped.
     pub(super) fn take(&mut self, wanted: usize) -> Option<Reservation> {
-        let Reservation { start, taken } = self.look(wanted)?;
+        let Reservation { start, taken } = self.find(wanted)?;
         self.used += taken;
         self.next = (start + wanted) % self.places;
         Some(Reservation { start, taken })
@@ -35,11 +35,11 @@ impl Ring {
 
     /// Returns whether `wanted` contiguous places are free.
     pub(super) fn has_room(&self, wanted: usize) -> bool {
-        self.look(wanted).is_some()
+        self.find(wanted).is_some()
     }
 
     /// Returns what [`take`](Self::take) would take.
-    pub(super) fn look(&self, wanted: usize) -> Option<Reservation> {
+    pub(super) fn find(&self, wanted: usize) -> Option<Reservation> {
         let to_end = self.places - self.next;
         let (start, taken) =
             if wanted <= to_end { (self.next, wanted) } else { (0, to_end + wanted) };

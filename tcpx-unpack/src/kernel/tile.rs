@@ -10,7 +10,7 @@ pub(super) use super::reach::TILE_BYTES;
 use super::reach::{MOST_REACH, Reach};
 use crate::error::{Side, UnpackError};
 use crate::extent::Extent;
-use crate::job::{Checked, UnpackJob};
+use crate::job::{FragmentStats, UnpackJob};
 
 const ADDRESS_BITS: u32 = Tile::ADDRESS_BITS;
 const LEN_BITS_AT_SRC: u32 = Tile::LEN_BITS_AT_SRC;
@@ -75,7 +75,7 @@ pub(super) fn check_addresses(jobs: &[UnpackJob<'_>]) -> Result<(), UnpackError>
 
 /// Returns the number of entries that [`Tiles`] makes of `jobs`. `checked` is the result of their
 /// check.
-pub(super) fn count(jobs: &[UnpackJob<'_>], checked: Checked) -> usize {
+pub(super) fn count(jobs: &[UnpackJob<'_>], checked: FragmentStats) -> usize {
     if u64::from(checked.longest) <= TILE_BYTES {
         return checked.fragments;
     }

@@ -41,32 +41,32 @@ impl Memories {
 }
 
 /// Thread that reports a finished submit, and then waits until it may go on.
-struct Held {
+struct PausedThread {
     unpack: ThreadedUnpack,
-    told: Receiver<()>,
+    finished: Receiver<()>,
     go_on: Sender<()>,
 }
 
-fn held() -> Held {
+fn paused_thread() -> PausedThread {
     let mut unpack = ThreadedUnpack::new(CopyThreads::new(1));
-    let ((tell, told), (go_on, may_go_on)) = (channel(), channel());
-    let (tell, may_go_on) = (Mutex::new(tell), Mutex::new(may_go_on));
-    let tells = unpack.on_finished(Box::new(move || {
-        let _ = tell.lock().unwrap().send(());
+    let ((notify, finished), (go_on, may_go_on)) = (channel(), channel());
+    let (notify, may_go_on) = (Mutex::new(notify), Mutex::new(may_go_on));
+    let calls_back = unpack.on_finished(Box::new(move || {
+        let _ = notify.lock().unwrap().send(());
         let _ = may_go_on.lock().unwrap().recv_timeout(PATIENCE);
     }));
-    assert!(tells);
-    Held { unpack, told, go_on }
+    assert!(calls_back);
+    PausedThread { unpack, finished, go_on }
 }
 
 #[test]
 fn the_callback_comes_after_the_copy_and_short_submits_keep_their_order() {
-    let Held { mut unpack, told, go_on } = held();
+    let PausedThread { mut unpack, finished, go_on } = paused_thread();
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     let mut short = Memories::new(100);
     // SAFETY: the memories outlive the unpacker's tickets, here and below.
     let ticket = unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("the notice");
+    finished.recv_timeout(PATIENCE).expect("the notice");
     assert_eq!(unpack.poll(), Ok(ticket));
     assert!(first.dst == first.bounce);
 
@@ -79,7 +79,7 @@ fn the_callback_comes_after_the_copy_and_short_submits_keep_their_order() {
     assert!(short.dst == short.bounce, "the caller has copied it");
     assert_eq!(unpack.poll(), Ok(ticket));
     go_on.send(()).unwrap();
-    told.recv_timeout(PATIENCE).expect("one notice for both");
+    finished.recv_timeout(PATIENCE).expect("one notice for both");
     assert_eq!(unpack.poll(), Ok(last));
     assert!(second.dst == second.bounce);
     go_on.send(()).unwrap();
@@ -87,14 +87,14 @@ fn the_callback_comes_after_the_copy_and_short_submits_keep_their_order() {
 
 #[test]
 fn each_submit_that_finishes_is_reported_while_others_run() {
-    let Held { mut unpack, told, go_on } = held();
+    let PausedThread { mut unpack, finished, go_on } = paused_thread();
     let mut memories = [(); 3].map(|()| Memories::new(LONG));
     let tickets = memories.each_mut().map(|memories| {
         // SAFETY: the memories outlive the unpacker's tickets.
         unsafe { unpack.submit(&[memories.job()]) }.unwrap()
     });
     for ticket in tickets {
-        told.recv_timeout(PATIENCE).expect("the notice");
+        finished.recv_timeout(PATIENCE).expect("the notice");
         // The thread is held up.
         assert_eq!(unpack.poll(), Ok(ticket));
         go_on.send(()).unwrap();
@@ -103,12 +103,12 @@ fn each_submit_that_finishes_is_reported_while_others_run() {
 
 #[test]
 fn a_full_queue_is_busy_and_nothing_was_touched() {
-    let Held { mut unpack, told, go_on } = held();
+    let PausedThread { mut unpack, finished, go_on } = paused_thread();
     let mut memories: Vec<_> = (0..16).map(|_| Memories::new(8 << 20)).collect();
     let (first, others) = memories.split_first_mut().unwrap();
     // SAFETY: the memories outlive the unpacker's tickets, here and below.
     unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("the notice");
+    finished.recv_timeout(PATIENCE).expect("the notice");
     let mut last = Ticket::NONE;
     let mut others = others.iter_mut();
     let refused = others.find_map(|next| {
@@ -123,24 +123,24 @@ fn a_full_queue_is_busy_and_nothing_was_touched() {
     assert_eq!(error, UnpackError::Busy);
     drop(go_on);
     while unpack.poll().unwrap() < last {
-        told.recv_timeout(PATIENCE).expect("they go on");
+        finished.recv_timeout(PATIENCE).expect("they go on");
     }
     assert!(refused.dst.iter().all(|&byte| byte == 0));
     // SAFETY: as above.
     let ticket = unsafe { unpack.submit(&[refused.job()]) }.expect("there is room again");
     while unpack.poll().unwrap() < ticket {
-        told.recv_timeout(PATIENCE).expect("it goes on");
+        finished.recv_timeout(PATIENCE).expect("it goes on");
     }
     assert!(refused.dst == refused.bounce);
 }
 
 #[test]
 fn submits_under_way_finish_after_a_shutdown_and_then_the_threads_end() {
-    let Held { mut unpack, told, go_on } = held();
+    let PausedThread { mut unpack, finished, go_on } = paused_thread();
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     // SAFETY: the memories outlive the unpacker's tickets, here and below.
     unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("the notice");
+    finished.recv_timeout(PATIENCE).expect("the notice");
     // SAFETY: as above.
     unsafe { unpack.submit(&[second.job()]) }.unwrap();
     assert!(!unpack.shutdown(), "the second waits");
@@ -148,7 +148,7 @@ fn submits_under_way_finish_after_a_shutdown_and_then_the_threads_end() {
     let refused = unsafe { unpack.submit(&[first.job()]) };
     assert_eq!(refused, Err(UnpackError::ShutDown));
     go_on.send(()).unwrap();
-    told.recv_timeout(PATIENCE).expect("the notice");
+    finished.recv_timeout(PATIENCE).expect("the notice");
     assert!(unpack.shutdown());
     assert!(second.dst == second.bounce);
     go_on.send(()).unwrap();
@@ -156,11 +156,11 @@ fn submits_under_way_finish_after_a_shutdown_and_then_the_threads_end() {
 
 #[test]
 fn pieces_that_no_thread_has_begun_are_not_copied_after_the_drop() {
-    let Held { mut unpack, told, go_on } = held();
+    let PausedThread { mut unpack, finished, go_on } = paused_thread();
     let [mut first, mut second] = [Memories::new(LONG), Memories::new(LONG)];
     // SAFETY: the memories outlive the unpacker, here and below.
     unsafe { unpack.submit(&[first.job()]) }.unwrap();
-    told.recv_timeout(PATIENCE).expect("the notice");
+    finished.recv_timeout(PATIENCE).expect("the notice");
     // SAFETY: as above.
     unsafe { unpack.submit(&[second.job()]) }.unwrap();
     // The thread is held up until the queue is empty.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::rxdm_question::{Failure, Question, ask};
+use super::rxdm_request::{Failure, RxdmRequest, ask};
 use crate::diagnosis::Diagnosis;
 use crate::machine::tree::Tree;
 use crate::pci::Gpu;
@@ -49,32 +49,32 @@ pub(crate) fn check<'a>(
     let has_rules = tree.exists(prefix.join(RULE_SOCKET));
     let without = (!has_rules).then(|| why_no_rule_socket(tree, &prefix));
     let sockets = if has_rules { sockets(env, gpus, rules) } else { Vec::new() };
-    let found = sockets.into_iter().filter_map(move |(name, question)| {
+    let found = sockets.into_iter().filter_map(move |(name, request)| {
         let path = prefix.join(&name);
         if !tree.exists(&path) {
             return Some(missing(&path));
         }
-        let failure = ask(&tree.path(&path), &question, deadline).err()?;
+        let failure = ask(&tree.path(&path), &request, deadline).err()?;
         Some(finding(failure.diagnosis(), format!("{}: {failure}", path.display()), &path))
     });
     without.into_iter().chain(found)
 }
 
 /// Returns the sockets by name, and the request to each.
-fn sockets(env: &Env, gpus: &[&Gpu], rules: RuleSockets) -> Vec<(String, Question)> {
+fn sockets(env: &Env, gpus: &[&Gpu], rules: RuleSockets) -> Vec<(String, RxdmRequest)> {
     let of_rules = match rules {
-        RuleSockets::Look => Question::Connect,
-        RuleSockets::Ask => Question::Answer,
+        RuleSockets::Look => RxdmRequest::Connect,
+        RuleSockets::Ask => RxdmRequest::Answer,
     };
-    let mut sockets: Vec<(String, Question)> =
+    let mut sockets: Vec<(String, RxdmRequest)> =
         vec![(RULE_SOCKET.to_owned(), of_rules.clone()), (UNINSTALL_SOCKET.to_owned(), of_rules)];
     if value(env, REPORT_VARIABLE) == Some("1") {
-        sockets.push((REGISTRY_SOCKET.to_owned(), Question::Connect));
+        sockets.push((REGISTRY_SOCKET.to_owned(), RxdmRequest::Connect));
     }
     for gpu in gpus {
         let bus_id = &gpu.pci_bus_id;
-        sockets.push((format!("get_gpu_fd_{bus_id}"), Question::Connect));
-        sockets.push((format!("get_gpu_metadata_{bus_id}"), Question::Metadata(bus_id.clone())));
+        sockets.push((format!("get_gpu_fd_{bus_id}"), RxdmRequest::Connect));
+        sockets.push((format!("get_gpu_metadata_{bus_id}"), RxdmRequest::Metadata(bus_id.clone())));
     }
     sockets
 }

@@ -1,6 +1,6 @@
 //! A row of the table as words and lines.
 
-use super::known_line::{KnownLine, Place};
+use super::known_line::{KnownLine, LineMatch};
 use super::words::words;
 use crate::diagnosis::Diagnosis;
 
@@ -43,8 +43,8 @@ impl Entry {
     }
 
     /// Returns the place in a text of this row's line with the most literal words.
-    pub(super) fn line_in(&self, text: &[String]) -> Option<Place> {
-        self.lines.iter().filter_map(|line| line.find_in(text)).max_by_key(Place::rank)
+    pub(super) fn line_in(&self, text: &[String]) -> Option<LineMatch> {
+        self.lines.iter().filter_map(|line| line.find_in(text)).max_by_key(LineMatch::rank)
     }
 
     /// Returns the weight of a word: most in the title, 0 if the row lacks the word.

@@ -27,7 +27,7 @@ pub(super) struct KnownLine {
 
 /// Place at which a line was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LineMatch {
     /// Words that the line took.
     pub(super) words: Range<usize>,
     /// Number of those words that the line contains literally.
@@ -36,7 +36,7 @@ pub(super) struct Place {
     is_title: bool,
 }
 
-impl Place {
+impl LineMatch {
     /// Returns the rank. The line with more literal words comes first, and the title of a row
     /// before another row's symptom.
     pub(super) fn rank(&self) -> (usize, bool) {
@@ -70,10 +70,10 @@ impl KnownLine {
     }
 
     /// Returns the first place of the line in a text.
-    pub(super) fn find_in(&self, text: &[String]) -> Option<Place> {
+    pub(super) fn find_in(&self, text: &[String]) -> Option<LineMatch> {
         (0..text.len()).find_map(|start| {
             let length = length_at(&self.pieces, &text[start..])?;
-            Some(Place {
+            Some(LineMatch {
                 words: start..start + length,
                 exact: self.exact(),
                 is_title: self.is_title,

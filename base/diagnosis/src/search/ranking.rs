@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::entry::Entry;
-use super::known_line::Place;
+use super::known_line::LineMatch;
 use super::words::{is_number, words};
 use crate::diagnosis::Diagnosis;
 use crate::table;
@@ -40,16 +40,16 @@ pub fn search(text: &str) -> Vec<&'static Diagnosis> {
 /// Returns the rows with a line in the text. Of lines at the same place, those with the most
 /// literal words count.
 fn by_line(entries: &[Entry], text: &[String]) -> Vec<&'static Diagnosis> {
-    let mut found: Vec<(Place, &Entry)> =
+    let mut found: Vec<(LineMatch, &Entry)> =
         entries.iter().filter_map(|entry| Some((entry.line_in(text)?, entry))).collect();
-    let places: Vec<Place> = found.iter().map(|(place, _)| place.clone()).collect();
+    let places: Vec<LineMatch> = found.iter().map(|(place, _)| place.clone()).collect();
     found.retain(|(place, _)| !places.iter().any(|other| covers(other, place)));
     found.sort_by_key(|(place, _)| std::cmp::Reverse(place.rank()));
     found.into_iter().map(|(_, entry)| entry.diagnosis).collect()
 }
 
 /// Returns whether `other` covers all that `place` covers, and more.
-fn covers(other: &Place, place: &Place) -> bool {
+fn covers(other: &LineMatch, place: &LineMatch) -> bool {
     other.words.start <= place.words.start
         && other.words.end >= place.words.end
         && other.exact > place.exact

@@ -96,7 +96,7 @@ RECV_SYNC_MISMATCH = 718 Error "RECV_SYNC differs between the two ends"
     cause "the sender waits for a count per receive that the receiver does not send"
     cure ["# set NCCL_GPUDIRECTTCPX_RECV_SYNC to the same value on both hosts"]
     source "plugin 3.1.9, run"
-STRAY_CONNECTION = 719 Error "a stranger connected to the plugin's port"
+STRAY_CONNECTION = 719 Error "a foreign connection reached the plugin's port"
     symptom "connect and accept fail or pair wrongly; port scanners are a known reason"
     cause "the plugin's handshake has no magic, version or connection id"
     cure ["# keep the data subnets closed to other hosts, and connect again"]

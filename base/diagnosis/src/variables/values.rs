@@ -76,8 +76,8 @@ fn lint_chunk_size(env: &Env) -> Option<Finding> {
 }
 
 /// Test for legal numbers that cause trouble.
-type Trouble = fn(i64) -> bool;
-static TROUBLES: [(&str, Trouble, &Diagnosis); 11] = [
+type IsTroublesome = fn(i64) -> bool;
+static TROUBLES: [(&str, IsTroublesome, &Diagnosis); 11] = [
     ("NCCL_GPUDIRECTTCPX_FLOW_STEERING_STRATEGY", |n| n != 3, &table::STRATEGY_UNSUPPORTED),
     ("NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", |n| n == 0, &table::SOCKET_DISABLED),
     ("NCCL_GPUDIRECTTCPX_CONNECTION_RETRY", |n| n == 0, &table::RETRY_ZERO),

@@ -12,7 +12,7 @@ fn no_interface_for_data() {
     let mut tree = HostTree::healthy();
     tree.facts.addresses = Some(Vec::new());
     tree.remove("/sys/class/net");
-    assert_eq!(one(&tree.look(), "TCPX-301").cure, ["ip -br addr"]);
+    assert_eq!(one(&tree.findings(), "TCPX-301").cure, ["ip -br addr"]);
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_data_nic_without_a_pci_device() {
     let mut tree = HostTree::healthy();
     tree.set("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo");
     tree.facts.addresses.as_mut().expect("addresses").push(("lo".into(), Ipv4Addr::LOCALHOST));
-    let findings = tree.look();
+    let findings = tree.findings();
     let finding = one(&findings, "TCPX-304");
     assert_eq!(finding.severity, Severity::FatalForPlugin);
     assert_eq!(finding.seen, "lo has no PCI device");
@@ -45,7 +45,7 @@ fn with_extra_nic(pci: &str) -> HostTree {
 
 #[test]
 fn a_nic_in_another_pci_domain() {
-    let findings = with_extra_nic("pci0001:00/0001:00:01.0").look();
+    let findings = with_extra_nic("pci0001:00/0001:00:01.0").findings();
     assert_eq!(codes(&findings), ["TCPX-305"]);
     assert_eq!(findings[0].seen, "eth5 is 0001:00:01.0");
     assert_eq!(findings[0].cure, ["lspci -D", "# choose NICs in domain 0000"]);
@@ -53,7 +53,7 @@ fn a_nic_in_another_pci_domain() {
 
 #[test]
 fn a_virtio_nic_has_no_pci_address_at_its_links_end() {
-    let findings = with_extra_nic("pci0000:00/0000:00:0d.0/virtio3").look();
+    let findings = with_extra_nic("pci0000:00/0000:00:0d.0/virtio3").findings();
     assert_eq!(codes(&findings), ["TCPX-312"]);
     assert_eq!(findings[0].seen, "eth5's device lies below pci0000:00/0000:00:0d.0");
     assert_eq!(findings[0].cure[0], "readlink -f /sys/class/net/eth5/device");
@@ -65,7 +65,7 @@ fn numa_nodes_that_the_plugin_misreads() {
         let tree = HostTree::healthy();
         tree.remove("/sys/devices/system/node/node1");
         tree.write("/sys/class/net/eth1/device/numa_node", content);
-        let findings = tree.look();
+        let findings = tree.findings();
         let finding =
             findings.iter().find(|finding| finding.seen.starts_with("eth1")).expect("a finding");
         assert_eq!(finding.id.to_string(), "TCPX-309");
@@ -85,7 +85,7 @@ fn numa_nodes_that_the_plugin_misreads() {
 fn a_gpu_that_the_driver_does_not_list() {
     let tree = HostTree::healthy();
     tree.remove("/proc/driver/nvidia/gpus/0000:0b:00.0");
-    let findings = tree.look();
+    let findings = tree.findings();
     assert_eq!(codes(&findings), ["TCPX-314"]);
     assert_eq!(findings[0].seen, "0000:0b:00.0 is not in /proc/driver/nvidia/gpus");
     assert_eq!(findings[0].cure, ["nvidia-smi -L", "dmesg | grep -i nvrm"]);

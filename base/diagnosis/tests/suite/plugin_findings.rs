@@ -13,19 +13,19 @@ const READELF: &str = "readelf -W --dyn-syms /usr/local/tcpx/lib64/libnccl-net-t
 fn with_plugin(library: &Path) -> Vec<Finding> {
     let tree = HostTree::healthy();
     tree.install(PLUGIN, library);
-    tree.look()
+    tree.findings()
 }
 
 #[test]
 fn a_healthy_host_has_nothing_to_find() {
-    assert_eq!(HostTree::healthy().look(), []);
+    assert_eq!(HostTree::healthy().findings(), []);
 }
 
 #[test]
 fn a_missing_plugin() {
     let tree = HostTree::healthy();
     tree.remove(PLUGIN);
-    let findings = tree.look();
+    let findings = tree.findings();
     let finding = one(&findings, "TCPX-201");
     assert_eq!(finding.severity, Severity::FatalForPlugin);
     assert!(finding.seen.starts_with(PLUGIN), "{}", finding.seen);
@@ -50,12 +50,12 @@ fn a_file_that_is_no_library() {
     {
         let tree = HostTree::healthy();
         tree.write(PLUGIN, content);
-        assert_eq!(one(&tree.look(), "TCPX-202").cure, cure, "{} bytes", content.len());
+        assert_eq!(one(&tree.findings(), "TCPX-202").cure, cure, "{} bytes", content.len());
     }
     let tree = HostTree::healthy();
     tree.remove(PLUGIN);
     tree.write(&format!("{PLUGIN}/file"), "");
-    assert_eq!(one(&tree.look(), "TCPX-202").cure, cure, "a directory");
+    assert_eq!(one(&tree.findings(), "TCPX-202").cure, cure, "a directory");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_library_for_another_processor() {
     bytes[MACHINE_AT..MACHINE_AT + 2].copy_from_slice(&MACHINE_S390.to_le_bytes());
     let tree = HostTree::healthy();
     tree.write(PLUGIN, bytes);
-    let findings = tree.look();
+    let findings = tree.findings();
     let finding = one(&findings, "TCPX-203");
     assert!(finding.seen.contains("is for ELF machine 22"), "{}", finding.seen);
     assert_eq!(finding.cure, ["file -L /usr/local/tcpx/lib64/libnccl-net-tcpx.so", "uname -m"]);
@@ -94,7 +94,7 @@ fn a_mount_without_exec() {
         "/proc/self/mountinfo",
         "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 8:2 / /usr/local/tcpx rw,noexec - ext4 /dev/sda2 rw\n",
     );
-    let findings = tree.look();
+    let findings = tree.findings();
     let finding = one(&findings, "TCPX-204");
     assert_eq!(finding.seen, format!("{PLUGIN} lies on /usr/local/tcpx, mounted noexec"));
     assert_eq!(finding.cure[0], "mount -o remount,exec /usr/local/tcpx");
@@ -107,7 +107,7 @@ fn a_link_to_a_mount_without_exec() {
     tree.remove(PLUGIN);
     tree.link(PLUGIN, "../../../../var/lib/tcpx/lib64/plugin.so");
     tree.write("/proc/self/mountinfo", "30 22 8:2 / /var/lib rw,noexec - ext4 /dev/sda2 rw\n");
-    assert_eq!(one(&tree.look(), "TCPX-204").cure[0], "mount -o remount,exec /var/lib");
+    assert_eq!(one(&tree.findings(), "TCPX-204").cure[0], "mount -o remount,exec /var/lib");
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn plugins_of_other_vendors() {
     let finding = one(&findings, "TCPX-206");
     assert!(finding.seen.contains("ncclNetPlugin_v8"), "{}", finding.seen);
     assert_eq!(finding.cure, cure);
-    assert_eq!(one(&with_plugin(&plugin_library::stranger()), "TCPX-206").cure, cure);
+    assert_eq!(one(&with_plugin(&plugin_library::unnamed_plugin()), "TCPX-206").cure, cure);
 }
 
 #[test]
 fn libraries_that_are_not_found() {
     let tree = HostTree::healthy();
     tree.remove("/usr/local/nvidia/lib64/libcudart.so.12");
-    let findings = tree.look();
+    let findings = tree.findings();
     let finding = one(&findings, "TCPX-207");
     assert_eq!(finding.seen, format!("{PLUGIN} needs libcudart.so.12"));
     assert!(finding.why.starts_with("libcudart.so.12 is in none"), "{}", finding.why);
@@ -159,7 +159,7 @@ fn a_symbol_of_another_shape() {
 fn libcuda_is_missing() {
     let mut tree = HostTree::healthy();
     tree.facts.cuda = Err("cannot open shared object file".into());
-    let findings = tree.look();
+    let findings = tree.findings();
     let finding = one(&findings, "TCPX-221");
     assert_eq!(finding.seen, "cannot open shared object file");
     assert_eq!(finding.cure[0], "export LD_LIBRARY_PATH=/usr/local/nvidia/lib64:$LD_LIBRARY_PATH");
@@ -169,7 +169,7 @@ fn libcuda_is_missing() {
 fn the_driver_is_not_loaded() {
     let tree = HostTree::healthy();
     tree.remove("/proc/driver/nvidia/version");
-    assert_eq!(one(&tree.look(), "TCPX-222").cure, ["modprobe nvidia", "nvidia-smi"]);
+    assert_eq!(one(&tree.findings(), "TCPX-222").cure, ["modprobe nvidia", "nvidia-smi"]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn the_driver_is_old() {
         "/proc/driver/nvidia/version",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  525.105.17  Tue Mar 28 18:02:59 UTC 2023\n",
     );
-    let findings = tree.look();
+    let findings = tree.findings();
     assert_eq!(codes(&findings), ["TCPX-223"]);
     assert_eq!(findings[0].seen, "the driver has version 525");
     assert_eq!(findings[0].cure[0], "nvidia-smi --query-gpu=driver_version --format=csv");
@@ -191,7 +191,7 @@ fn no_gpu() {
     tree.remove("/sys/bus/pci/devices");
     tree.remove("/proc/driver/nvidia/gpus");
     assert_eq!(
-        one(&tree.look(), "TCPX-224").cure,
+        one(&tree.findings(), "TCPX-224").cure,
         ["lspci -d 10de:", "# use plugin = soft on a machine without a GPU"]
     );
 }
@@ -200,7 +200,7 @@ fn no_gpu() {
 fn a_container_without_device_nodes() {
     let tree = HostTree::healthy();
     tree.remove("/dev/nvidiactl");
-    let findings = tree.look();
+    let findings = tree.findings();
     let finding = one(&findings, "TCPX-226");
     assert_eq!(finding.seen, "8 GPUs on PCI, but no /dev/nvidiactl");
     assert_eq!(finding.cure[0], "ls -l /dev/nvidiactl /dev/nvidia0");
@@ -210,7 +210,7 @@ fn a_container_without_device_nodes() {
 fn the_library_path() {
     let mut tree = HostTree::healthy();
     tree.set("LD_LIBRARY_PATH", "/usr/local/tcpx/lib64:/nowhere");
-    let findings = tree.look();
+    let findings = tree.findings();
     assert_eq!(codes(&findings), ["TCPX-207", "TCPX-207", "TCPX-225", "TCPX-227"]);
     assert_eq!(
         findings[2].cure,
@@ -219,5 +219,5 @@ fn the_library_path() {
     assert_eq!(findings[3].cure, ["ls -d /nowhere"]);
     // The linker's configuration serves as well as the variable.
     tree.write("/etc/ld.so.conf", "/usr/local/nvidia/lib64\n");
-    assert_eq!(codes(&tree.look()), ["TCPX-227"]);
+    assert_eq!(codes(&tree.findings()), ["TCPX-227"]);
 }

@@ -1,20 +1,20 @@
-//! Findings about RxDM, against a daemon of every manner.
+//! Findings about RxDM, against a daemon that behaves in every way.
 
 use std::path::Path;
 use std::time::Instant;
 
 use tcpx_diagnosis::{Finding, Severity, check_rxdm, preflight};
-use tcpx_testkit::rxdm::{Manner, RxdmServer, framed_metadata};
+use tcpx_testkit::rxdm::{RxdmServer, SocketBehaviour, framed_metadata};
 
 use crate::fixture::codes;
 use crate::fixture::host_tree::{HostTree, PLUGIN, soon};
 
 const METADATA: &str = "get_gpu_metadata_0000:04:00.0";
 
-/// A healthy host one of whose sockets has another manner.
-fn with_manner(socket: &str, manner: Manner) -> Vec<Finding> {
+/// A healthy host one of whose sockets has another behaviour.
+fn with_behaviour(socket: &str, behaviour: SocketBehaviour) -> Vec<Finding> {
     let mut tree = HostTree::healthy();
-    tree.rxdm.as_mut().expect("a daemon").change(socket, manner);
+    tree.rxdm.as_mut().expect("a daemon").change(socket, behaviour);
     let findings = tree.preflight();
     assert!(findings.iter().all(|finding| finding.severity == Severity::FatalForPlugin));
     findings
@@ -105,7 +105,7 @@ fn the_registry_is_needed_only_on_request() {
 #[test]
 fn a_daemon_that_has_ended() {
     for socket in ["rx_rule_manager", METADATA] {
-        let findings = with_manner(socket, Manner::Refuse);
+        let findings = with_behaviour(socket, SocketBehaviour::Refuse);
         assert_eq!(codes(&findings), ["TCPX-504"], "{socket}");
         assert_eq!(findings[0].seen, format!("/run/tcpx/{socket}: connection refused"));
         assert_eq!(
@@ -120,7 +120,7 @@ fn a_daemon_that_has_ended() {
 #[test]
 fn a_daemon_that_hangs() {
     let mut tree = HostTree::healthy();
-    tree.rxdm.as_mut().expect("a daemon").change(METADATA, Manner::Hang);
+    tree.rxdm.as_mut().expect("a daemon").change(METADATA, SocketBehaviour::Hang);
     tree.deadline = soon();
     let start = Instant::now();
     // No other GPU: on a busy machine its answer may be late, too.
@@ -136,7 +136,7 @@ fn a_daemon_that_hangs() {
 
 #[test]
 fn a_daemon_that_closes_without_an_answer() {
-    let findings = with_manner(METADATA, Manner::Close);
+    let findings = with_behaviour(METADATA, SocketBehaviour::Close);
     assert_eq!(codes(&findings), ["TCPX-506"]);
     assert_eq!(
         findings[0].cure,
@@ -148,21 +148,25 @@ fn a_daemon_that_closes_without_an_answer() {
 /// tell on a machine without a GPU, too.
 #[test]
 fn sockets_for_rules_are_asked_again_and_change_nothing() {
-    for (socket, manner, expected) in [
-        ("rx_rule_manager", Manner::Hang, "TCPX-505"),
-        ("rx_rule_uninstall", Manner::Hang, "TCPX-505"),
-        ("rx_rule_manager", Manner::Close, "TCPX-506"),
-        ("rx_rule_manager", Manner::Refuse, "TCPX-504"),
+    for (socket, behaviour, expected) in [
+        ("rx_rule_manager", SocketBehaviour::Hang, "TCPX-505"),
+        ("rx_rule_uninstall", SocketBehaviour::Hang, "TCPX-505"),
+        ("rx_rule_manager", SocketBehaviour::Close, "TCPX-506"),
+        ("rx_rule_manager", SocketBehaviour::Refuse, "TCPX-504"),
     ] {
         let mut tree = HostTree::healthy();
         assert_eq!(check_rxdm(&tree.host(), None), None, "what is no rule is answered as well");
-        tree.rxdm.as_mut().expect("a daemon").change(socket, manner.clone());
+        tree.rxdm.as_mut().expect("a daemon").change(socket, behaviour.clone());
         tree.deadline = soon();
         let nobodys = Some("0000:ff:00.0");
         let found = check_rxdm(&tree.host(), nobodys).expect("something is wrong");
-        assert_eq!(found.id.to_string(), expected, "{socket}: {manner:?}");
+        assert_eq!(found.id.to_string(), expected, "{socket}: {behaviour:?}");
         let is_seen_before = preflight(Path::new(PLUGIN), nobodys, &tree.host()).is_err();
-        assert_eq!(is_seen_before, matches!(manner, Manner::Refuse), "{socket}: {manner:?}");
+        assert_eq!(
+            is_seen_before,
+            matches!(behaviour, SocketBehaviour::Refuse),
+            "{socket}: {behaviour:?}"
+        );
     }
 }
 
@@ -180,7 +184,7 @@ fn answers_that_the_plugin_would_misread() {
         (vec![0, 2, 0x0a, 9], "a message of 2 bytes without raw_bytes"),
         (vec![0, 0], "a message of 0 bytes without raw_bytes"),
     ] {
-        let findings = with_manner(METADATA, Manner::Answer(answer));
+        let findings = with_behaviour(METADATA, SocketBehaviour::Answer(answer));
         assert_eq!(codes(&findings), ["TCPX-507"], "{reason}");
         assert_eq!(findings[0].seen, format!("/run/tcpx/{METADATA}: {reason}"));
         assert_eq!(findings[0].cure, cure);
@@ -189,7 +193,7 @@ fn answers_that_the_plugin_would_misread() {
 
 #[test]
 fn an_answer_that_breaks_off() {
-    let findings = with_manner(METADATA, Manner::Answer(vec![0xff, 0xff, 0x0a]));
+    let findings = with_behaviour(METADATA, SocketBehaviour::Answer(vec![0xff, 0xff, 0x0a]));
     assert_eq!(codes(&findings), ["TCPX-506"]);
 }
 

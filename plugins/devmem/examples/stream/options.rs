@@ -9,7 +9,7 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// End of the connections that this process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum End {
     Receive,
     Send,
 }
@@ -17,7 +17,7 @@ pub(crate) enum Side {
 /// All options.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) side: Side,
+    pub(crate) side: End,
     pub(crate) nic: String,
     pub(crate) address: SocketAddr,
     /// Bytes of each connection.
@@ -48,8 +48,8 @@ impl Options {
             );
         };
         let side = match side.as_str() {
-            "receive" => Side::Receive,
-            "send" => Side::Send,
+            "receive" => End::Receive,
+            "send" => End::Send,
             _ => return Err(format!("{side} is not receive or send").into()),
         };
         let mut options = Self {

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use tcpx_devmem::{
     FlowRule, HeldMemory, HostBuffer, Nic, Received, Receiver, RxBinding, SparePages, SteeredFlow,
-    give_back,
+    return_tokens,
 };
 use tcpx_rx::{DescriptorBuilder, check, sources_disjoint};
 
@@ -26,7 +26,7 @@ const SPARE: usize = 1 << 20;
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ByteCounts {
     device: u64,
     linear: u64,
     entries: u64,
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     let bytes = buffer.dma_buf_bytes() as u64;
     let receiver = Receiver::new(binding.id(), bytes);
     let mut memory = Memory { buffer, spare: SparePages::new(bytes, SPARE), receiver };
-    let (mut counts, mut last) = (Counts::default(), Instant::now());
+    let (mut counts, mut last) = (ByteCounts::default(), Instant::now());
     while connections.iter().any(|connection| connection.unpacked < options.total) {
         let mut has_moved = false;
         for connection in &mut connections {
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         // Tells the sender that all bytes were checked.
         connection.socket.write_all(b"!")?;
     }
-    let Counts { device, linear, entries, calls, wrong } = counts;
+    let ByteCounts { device, linear, entries, calls, wrong } = counts;
     let words = format!(
         "received: device {device} linear {linear} entries {entries} calls {calls} wrong {wrong}"
     );
@@ -130,7 +130,7 @@ fn take(
     options: &Options,
     connection: &mut Connection,
     memory: &mut Memory,
-    counts: &mut Counts,
+    counts: &mut ByteCounts,
 ) -> Result<bool, Failure> {
     let Memory { buffer, spare, receiver } = memory;
     let most = spare.room().min(connection.chunk.remaining_bytes() as usize);
@@ -163,7 +163,7 @@ fn unpack(
     options: &Options,
     connection: &mut Connection,
     memory: &mut Memory,
-    counts: &mut Counts,
+    counts: &mut ByteCounts,
 ) -> Result<(), Failure> {
     let buffer = &memory.buffer;
     let bytes = connection.chunk.filled_bytes();
@@ -191,7 +191,7 @@ fn unpack(
     {
         memory.spare.release(&mut held);
         let count = held.tokens.fragments();
-        let given = give_back(connection.socket.as_fd(), &mut held.tokens)?;
+        let given = return_tokens(connection.socket.as_fd(), &mut held.tokens)?;
         if given != count {
             return Err(format!("{given} of {count} fragments were taken back").into());
         }

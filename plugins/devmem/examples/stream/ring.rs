@@ -32,7 +32,7 @@ struct Connection {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ByteCounts {
     ring: u64,
     linear: u64,
     entries: u64,
@@ -40,12 +40,12 @@ struct Counts {
 }
 
 /// State that all connections share.
-struct Receiving<'a> {
+struct RingReceiver<'a> {
     options: &'a Options,
     memory: HostMemory,
     refill: std::sync::Arc<Refill>,
     connections: Vec<Connection>,
-    counts: Counts,
+    counts: ByteCounts,
 }
 
 pub(crate) fn run(options: &Options) -> Result<String, Failure> {
@@ -64,7 +64,8 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         .map(|_| accept(&nic, &listener, queue.queue()))
         .collect::<Result<_, _>>()?;
     let refill = queue.refill();
-    let mut all = Receiving { options, memory, refill, connections, counts: Counts::default() };
+    let mut all =
+        RingReceiver { options, memory, refill, connections, counts: ByteCounts::default() };
     let mut last = Instant::now();
     while all.connections.iter().any(|connection| connection.received < options.total) {
         all.ask(&mut queue)?;
@@ -86,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         // Tells the sender that all bytes were checked.
         connection.socket.write_all(b"!")?;
     }
-    let Counts { ring, linear, entries, wrong } = all.counts;
+    let ByteCounts { ring, linear, entries, wrong } = all.counts;
     let copied = all.refill.copied_bytes().ok_or("this kernel does not count what it copies")?;
     let words = format!(
         "received: ring {ring} linear {linear} entries {entries} copied {copied} wrong {wrong}"
@@ -105,7 +106,7 @@ fn accept(nic: &Nic, listener: &TcpListener, queue: u32) -> Result<Connection, F
     Ok(Connection { socket, received: 0, is_asked: false, held, _steered: steered })
 }
 
-impl Receiving<'_> {
+impl RingReceiver<'_> {
     /// Requests the next chunk of each connection without an outstanding receive.
     fn ask(&mut self, queue: &mut RingQueue) -> Result<(), Failure> {
         let total = self.options.total;
@@ -121,14 +122,14 @@ impl Receiving<'_> {
 
     fn take(&mut self, event: RingEvent) -> Result<(), Failure> {
         match event {
-            RingEvent::Bytes { id, offset, bytes } => self.look(id as usize, offset, bytes),
+            RingEvent::Bytes { id, offset, bytes } => self.check(id as usize, offset, bytes),
             RingEvent::Over { id, end, .. } => self.end(id as usize, end),
             other => Err(format!("{other:?} was not asked for").into()),
         }
     }
 
     /// Checks a piece and overwrites it: what is read a second time must come a second time.
-    fn look(&mut self, number: usize, offset: u64, bytes: u32) -> Result<(), Failure> {
+    fn check(&mut self, number: usize, offset: u64, bytes: u32) -> Result<(), Failure> {
         let connection = &mut self.connections[number];
         let mut copy = vec![0; bytes as usize];
         if !self.memory.read(offset as usize, &mut copy) {
@@ -153,7 +154,7 @@ impl Receiving<'_> {
                 while connection.held.len() > self.options.hold + 1
                     && let Some(pages) = connection.held.pop_front()
                 {
-                    self.refill.give_back(pages);
+                    self.refill.return_pages(pages);
                 }
                 Ok(())
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use tcpx_devmem::{HostBuffer, Nic, Sender, Sent, TxBinding};
+use tcpx_devmem::{HostBuffer, Nic, SendOutcome, Sender, TxBinding};
 
 use super::options::{Failure, KERNEL_DEADLINE, Options};
 use super::pattern;
@@ -96,12 +96,12 @@ fn send_device(
         while at < bytes {
             let step = options.step.min(bytes - at);
             match sender.send(socket, at, step)? {
-                Sent::Bytes { bytes, calls: so_far } => {
+                SendOutcome::Bytes { bytes, calls: so_far } => {
                     at += bytes;
                     calls = so_far;
                 }
-                Sent::Blocked => wait(options, socket, PollFlags::OUT)?,
-                Sent::NoNoticeMemory => wait(options, socket, PollFlags::ERR)?,
+                SendOutcome::Blocked => wait(options, socket, PollFlags::OUT)?,
+                SendOutcome::NoNoticeMemory => wait(options, socket, PollFlags::ERR)?,
             }
             sender.reap_completions(socket);
         }

@@ -65,7 +65,7 @@ impl Netlink {
         const CONTROLLER: u16 = 0x10;
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(GENERIC))?;
-        ask_for_words(socket.as_fd());
+        enable_error_messages(socket.as_fd());
         let controller = Self { socket, family: CONTROLLER, deadline };
         let number = controller.number_of(family)?;
         Ok(Self { family: number, ..controller })
@@ -135,7 +135,7 @@ impl Netlink {
 
 /// Asks the kernel to explain refusals in words, and to leave out the copy of the request. A kernel
 /// that does not know these options gives fewer words, which is no reason to give up.
-fn ask_for_words(socket: BorrowedFd<'_>) {
+fn enable_error_messages(socket: BorrowedFd<'_>) {
     for option in [libc::NETLINK_CAP_ACK, libc::NETLINK_EXT_ACK] {
         let on = 1i32;
         let length = size_of_val(&on) as libc::socklen_t;

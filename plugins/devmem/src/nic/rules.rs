@@ -21,7 +21,7 @@ const SPARE_RULES: usize = 64;
 
 /// Flow rule, and its place in the NIC's table, by which it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedRule {
+pub struct InstalledRule {
     /// The flow rule.
     pub rule: FlowRule,
     /// Number of the rule in `ethtool -n`.
@@ -51,7 +51,7 @@ impl RuleTable {
     }
 
     /// Returns the rules of the kind that is made here, and leaves out others.
-    pub(crate) fn list(&self) -> io::Result<Vec<PlacedRule>> {
+    pub(crate) fn list(&self) -> io::Result<Vec<InstalledRule>> {
         let mut count = about_location(COUNT_RULES, 0);
         self.call(&mut count)?;
         let room = rule_count(&count) as usize + SPARE_RULES;
@@ -70,10 +70,10 @@ impl RuleTable {
 
     /// Returns the rule at `location`, or `None` when the rule is of another kind, or was deleted
     /// meanwhile.
-    fn get(&self, location: u32) -> Option<PlacedRule> {
+    fn get(&self, location: u32) -> Option<InstalledRule> {
         let mut words = about_location(GET_RULE, location);
         self.call(&mut words).ok()?;
-        Some(PlacedRule { rule: FlowRule::decode(&words)?, location })
+        Some(InstalledRule { rule: FlowRule::decode(&words)?, location })
     }
 
     fn call(&self, words: &mut [u64]) -> io::Result<()> {

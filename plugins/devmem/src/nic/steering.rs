@@ -7,14 +7,14 @@ use super::connections;
 use super::flow_rule::FlowRule;
 use super::identity::Nic;
 use super::queues::{QueueUser, RxQueue};
-use super::rules::{PlacedRule, RuleTable};
+use super::rules::{InstalledRule, RuleTable};
 use crate::error::DevmemError;
 
 /// Flow rule that is deleted on drop. It outlives a process that is killed; see [`stale_rules`].
 #[derive(Debug)]
 pub struct SteeredFlow {
     table: RuleTable,
-    placed: PlacedRule,
+    installed: InstalledRule,
 }
 
 impl SteeredFlow {
@@ -26,20 +26,20 @@ impl SteeredFlow {
         let refused = |source: io::Error| refusal(nic.name(), source);
         let table = RuleTable::open(nic.name()).map_err(refused)?;
         let location = table.insert(&rule).map_err(refused)?;
-        Ok(Self { table, placed: PlacedRule { rule, location } })
+        Ok(Self { table, installed: InstalledRule { rule, location } })
     }
 
     /// Returns the rule and its place.
     #[must_use]
-    pub fn placed(&self) -> PlacedRule {
-        self.placed
+    pub fn installed(&self) -> InstalledRule {
+        self.installed
     }
 }
 
 impl Drop for SteeredFlow {
     fn drop(&mut self) {
         // The NIC may be gone, and its rules with it. A refusal has no remedy here.
-        let _ = self.table.delete(self.placed.location);
+        let _ = self.table.delete(self.installed.location);
     }
 }
 
@@ -57,7 +57,7 @@ fn refusal(nic: &str, source: io::Error) -> DevmemError {
 ///
 /// # Errors
 /// Returns an error when the driver does not list its rules.
-pub fn stale_rules(nic: &Nic, queues: &[RxQueue]) -> io::Result<Vec<PlacedRule>> {
+pub fn stale_rules(nic: &Nic, queues: &[RxQueue]) -> io::Result<Vec<InstalledRule>> {
     Ok(select_stale(RuleTable::open(nic.name())?.list()?, queues, &connections::read()?))
 }
 
@@ -69,23 +69,23 @@ pub fn stale_rules(nic: &Nic, queues: &[RxQueue]) -> io::Result<Vec<PlacedRule>>
 pub fn delete_stale_rules(nic: &Nic, queue: u32) -> io::Result<usize> {
     let table = RuleTable::open(nic.name())?;
     let mut rules = table.list()?;
-    rules.retain(|placed| placed.rule.queue == queue);
+    rules.retain(|installed| installed.rule.queue == queue);
     let stale = select_stale(rules, &[], &connections::read()?);
-    stale.iter().try_for_each(|placed| table.delete(placed.location))?;
+    stale.iter().try_for_each(|installed| table.delete(installed.location))?;
     Ok(stale.len())
 }
 
 fn select_stale(
-    mut rules: Vec<PlacedRule>,
+    mut rules: Vec<InstalledRule>,
     queues: &[RxQueue],
     connections: &[(SocketAddr, SocketAddr)],
-) -> Vec<PlacedRule> {
+) -> Vec<InstalledRule> {
     let is_bound = |id: u32| {
         let queue = queues.iter().find(|queue| queue.id == id);
         queue.is_some_and(|queue| matches!(queue.user, Some(QueueUser::DeviceMemory(_))))
     };
     let is_connected = |rule: &FlowRule| connections.contains(&(rule.to, rule.from));
-    rules.retain(|placed| !is_bound(placed.rule.queue) && !is_connected(&placed.rule));
+    rules.retain(|installed| !is_bound(installed.rule.queue) && !is_connected(&installed.rule));
     rules
 }
 
@@ -93,20 +93,20 @@ fn select_stale(
 mod tests {
     use super::*;
 
-    fn placed(port: u16, queue: u32) -> PlacedRule {
+    fn installed(port: u16, queue: u32) -> InstalledRule {
         let from = SocketAddr::from(([10, 0, 0, 1], port));
         let rule = FlowRule { from, to: SocketAddr::from(([10, 0, 0, 2], 9)), queue };
-        PlacedRule { rule, location: u32::from(port) }
+        InstalledRule { rule, location: u32::from(port) }
     }
 
     #[test]
     fn a_rule_is_stale_without_a_binding_and_a_connection() {
         let user = Some(QueueUser::DeviceMemory(1));
         let queues = [RxQueue { id: 6, user: None }, RxQueue { id: 7, user }];
-        let rules = vec![placed(1, 7), placed(2, 6), placed(3, 6), placed(4, 9)];
+        let rules = vec![installed(1, 7), installed(2, 6), installed(3, 6), installed(4, 9)];
         let connected = (rules[1].rule.to, rules[1].rule.from);
         let stale = select_stale(rules, &queues, &[connected]);
-        assert_eq!(stale, [placed(3, 6), placed(4, 9)]);
+        assert_eq!(stale, [installed(3, 6), installed(4, 9)]);
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_loopback_takes_no_rules() {
         let nic = Nic::named("lo").expect("every namespace has one");
-        let error = SteeredFlow::new(&nic, placed(1, 1).rule).expect_err("it has no queues");
+        let error = SteeredFlow::new(&nic, installed(1, 1).rule).expect_err("it has no queues");
         assert!(matches!(error.diagnosis().map(|it| it.code.number()), Some(421 | 426)), "{error}");
     }
 }

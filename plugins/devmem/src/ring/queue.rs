@@ -177,12 +177,17 @@ impl RingQueue {
         self.enter(0, None)
     }
 
-    /// Waits for an event, at most for `timeout`. Calls `told` with each available event, in the
-    /// order of each stream. [`RingEvent::Woken`] comes once for each [`wake_by`](Self::wake_by).
+    /// Waits for an event, at most for `timeout`. Calls `on_event` with each available event, in
+    /// the order of each stream. [`RingEvent::Woken`] comes once for each
+    /// [`wake_by`](Self::wake_by).
     ///
     /// # Errors
     /// Returns the system's error. The ring cannot be used any more then.
-    pub fn wait(&mut self, timeout: Duration, mut told: impl FnMut(RingEvent)) -> io::Result<()> {
+    pub fn wait(
+        &mut self,
+        timeout: Duration,
+        mut on_event: impl FnMut(RingEvent),
+    ) -> io::Result<()> {
         self.refill.flush();
         self.enter(1, Some(timeout))?;
         // Completions that arrive during this loop are for the next call.
@@ -191,12 +196,12 @@ impl RingQueue {
             let Some(entry) = self.ring.completion().next() else { break };
             let (result, is_last) = (entry.result(), !cqueue::more(entry.flags()));
             match entry.user_data() {
-                WAKE => told(RingEvent::Woken),
+                WAKE => on_event(RingEvent::Woken),
                 CANCEL => {}
                 number => {
                     let id = number - FIRST_RECEIVE;
                     if let Some(event) = self.completed(id, result, is_last, entry.big_cqe()[0]) {
-                        told(event);
+                        on_event(event);
                     }
                 }
             }

@@ -24,11 +24,11 @@ pub struct Refill {
     offsets: RefillOffsets,
     /// Whether the kernel counts the bytes that it copies.
     counts: bool,
-    state: Mutex<State>,
+    state: Mutex<RefillState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct RefillState {
     index: RefillIndex,
     /// Pages for which the ring has no room yet.
     waiting: VecDeque<u32>,
@@ -78,7 +78,7 @@ impl RefillMemory {
             let what = "the kernel has laid the refill ring out of its memory";
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let state = State { index: RefillIndex::new(self.entries), waiting: VecDeque::new() };
+        let state = RefillState { index: RefillIndex::new(self.entries), waiting: VecDeque::new() };
         let Self { memory, entries } = self;
         Ok(Refill { memory, entries, offsets, counts, state: Mutex::new(state) })
     }
@@ -91,7 +91,7 @@ fn counters_at(entries: u32) -> usize {
 impl Refill {
     /// Gives pages back, by their numbers in the area. A page goes back once for each piece of it
     /// that was received. Pages for which the ring has no room go with a later call.
-    pub fn give_back(&self, pages: impl IntoIterator<Item = u32>) {
+    pub fn return_pages(&self, pages: impl IntoIterator<Item = u32>) {
         let mut state = self.lock();
         state.waiting.extend(pages);
         self.fill(&mut state);
@@ -115,7 +115,7 @@ impl Refill {
         self.counts.then(|| counter.load(Ordering::Relaxed))
     }
 
-    fn fill(&self, state: &mut State) {
+    fn fill(&self, state: &mut RefillState) {
         if state.waiting.is_empty() {
             return;
         }
@@ -149,7 +149,7 @@ impl Refill {
     }
 
     /// Locks the state. No step panics with the lock held.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RefillState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -187,12 +187,12 @@ mod tests {
     #[test]
     fn pages_go_back_in_order_and_wait_for_room() {
         let refill = refill(3);
-        refill.give_back([7, 7, 1, 9, 3]);
+        refill.return_pages([7, 7, 1, 9, 3]);
         assert_eq!(taken(&refill, 9), [(28672, 4096), (28672, 4096), (4096, 4096), (36864, 4096)]);
         assert_eq!(taken(&refill, 9), []);
         refill.flush();
         assert_eq!(taken(&refill, 9), [(12288, 4096)]);
-        refill.give_back([]);
+        refill.return_pages([]);
         assert_eq!(taken(&refill, 9), []);
     }
 

@@ -18,7 +18,7 @@ use crate::memory::{BounceBuffer, Piece, Registration};
 use crate::sync::exploration::{explore, many};
 use crate::sync::thread;
 
-/// Orders of each story in each run of the tests.
+/// Orders of each scenario in each run of the tests.
 const FEW: usize = 20;
 /// Orders in a deep run. TCPX_TEST_INTERLEAVINGS asks for others.
 const MANY: usize = 400;
@@ -34,7 +34,7 @@ const MEMORY: usize = 4096;
 
 /// One comm, and what its callers do.
 #[derive(Clone, Copy)]
-struct Story {
+struct Scenario {
     lanes: usize,
     threads: usize,
     recv_sync: bool,
@@ -48,8 +48,8 @@ struct Memory {
     received: Piece,
 }
 
-impl Story {
-    fn tell(self, memory: Memory) {
+impl Scenario {
+    fn run(self, memory: Memory) {
         let (ours, theirs) = sockets(self.lanes);
         let sender = thread::Builder::new().name("sender".to_owned());
         let sender = sender.spawn(move || {
@@ -170,26 +170,26 @@ fn finish(comm: &mut impl Comm, edges: &Edges, number: u64) {
     }
 }
 
-fn tell_all(times: usize) {
+fn explore_all(times: usize) {
     let bounce: &BounceBuffer =
         Box::leak(Box::new(BounceBuffer::new(1 << 20, false).expect("mapping")));
     let piece = |index| bounce.region().piece(index * MEMORY, MEMORY);
     let memory = Memory { bounce, sent: piece(0), received: piece(1) };
     for (lanes, threads) in [(1, 1), (2, 1), (2, 2), (2, 0)] {
         for recv_sync in [false, true] {
-            let story = Story { lanes, threads, recv_sync };
-            explore(times, move || story.tell(memory));
+            let scenario = Scenario { lanes, threads, recv_sync };
+            explore(times, move || scenario.run(memory));
         }
     }
 }
 
 #[test]
 fn callers_that_sleep_exchange_all_messages() {
-    tell_all(FEW);
+    explore_all(FEW);
 }
 
 #[test]
 #[ignore = "deep: 3,200 orders"]
 fn callers_that_sleep_exchange_all_messages_in_any_of_many_orders() {
-    tell_all(many(MANY));
+    explore_all(many(MANY));
 }

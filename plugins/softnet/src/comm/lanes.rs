@@ -151,7 +151,7 @@ impl Lanes {
         match &self.bell {
             Some(bell) if self.helpers.is_some() => {
                 let is_watched = bell.is_watched();
-                self.run_or_tell(is_watched);
+                self.run_or_notify(is_watched);
                 NeedsCall::Soon.when(!is_watched)
             }
             Some(bell) => {
@@ -167,7 +167,7 @@ impl Lanes {
 
     /// Runs the lanes with little to move whose helper threads sleep, and notifies the helpers of
     /// the rest.
-    fn run_or_tell(&mut self, is_watched: bool) {
+    fn run_or_notify(&mut self, is_watched: bool) {
         let Some(helpers) = &self.helpers else { return };
         let mut left = STEP_BYTES;
         for (index, lane) in self.lanes.iter().enumerate() {
@@ -261,7 +261,7 @@ impl Lanes {
     /// Ends the helper threads. After that, neither they nor the system touch the chunks' memory.
     pub(crate) fn stop(&mut self) {
         self.helpers = None;
-        let_go(&self.lanes);
+        wait_for_zerocopy(&self.lanes);
         self.lanes.clear();
     }
 }
@@ -287,7 +287,7 @@ fn run_until_blocked(lane: &Lane, left: &mut usize) -> bool {
 /// Waits until the system has read the bytes of zero-copy sends, because the memory may change
 /// from now on. A peer's host that does not acknowledge them in time loses the connection instead
 /// of getting other bytes.
-fn let_go(lanes: &[Arc<Lane>]) {
+fn wait_for_zerocopy(lanes: &[Arc<Lane>]) {
     for is_reset in [false, true] {
         let end = Instant::now() + LET_GO;
         let late = loop {

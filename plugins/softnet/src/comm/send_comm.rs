@@ -24,7 +24,7 @@ use crate::connect::Sockets;
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::{NicSource, Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
-use crate::nic_memory::{SendMemory, StageError, blame};
+use crate::nic_memory::{SendMemory, StageError, set_last_error};
 
 /// One isend.
 #[derive(Debug)]
@@ -165,14 +165,14 @@ impl SendComm {
     /// Drives the comm. Then returns the length of the message whose number ends in the bits `low`,
     /// if the message is done.
     pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
-        self.test_oldest(low).inspect_err(|_| self.blame_nic())
+        self.test_oldest(low).inspect_err(|_| self.record_nic_error())
     }
 
     /// Notes the reason why the call under way fails, if that is a NIC.
-    fn blame_nic(&self) {
+    fn record_nic_error(&self) {
         let Some(nic) = &self.nic else { return };
         if let Some(error) = self.outgoing.lanes.refusal().or_else(|| nic.trouble()) {
-            blame(&error);
+            set_last_error(&error);
         }
     }
 
@@ -210,7 +210,7 @@ impl SendComm {
         if !self.liveness.is_dead() && !is_refused {
             return Ok(());
         }
-        self.blame_nic();
+        self.record_nic_error();
         Err(Failure::System)
     }
 
@@ -460,7 +460,7 @@ fn unstaged(error: StageError) -> Failure {
         }
         StageError::Nic(error) => {
             log::warn!("test: {error}");
-            blame(&error);
+            set_last_error(&error);
             Failure::System
         }
     }

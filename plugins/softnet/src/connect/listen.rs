@@ -14,7 +14,7 @@ use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::hooks::hooks;
 use crate::log;
-use crate::nic_memory::{Steering, log_and_blame};
+use crate::nic_memory::{Steering, log_and_set_last_error};
 
 /// What polling a listen comm gives.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl ListenComm {
         }
         match self.join() {
             Some(Ok(sockets)) => return Ok(AcceptPoll::Ready(sockets)),
-            Some(Err(AcceptError::Nic(error))) => log_and_blame("accept failed", error),
+            Some(Err(AcceptError::Nic(error))) => log_and_set_last_error("accept failed", error),
             Some(Err(AcceptError::Io(error))) => log::warn!("accept failed: {error}"),
             Some(Err(AcceptError::Rule(error))) => {
                 log::warn!("failed accept socket: {error}");

@@ -47,18 +47,18 @@ pub(crate) static UP: CopyCounters = CopyCounters::new();
 /// Clock of one comm. It is read twice for a whole series of copies.
 #[derive(Debug)]
 pub(crate) struct BusyClock {
-    way: &'static CopyCounters,
+    counters: &'static CopyCounters,
     since: Option<Instant>,
 }
 
 impl BusyClock {
-    pub(crate) fn new(way: &'static CopyCounters) -> Self {
-        Self { way, since: None }
+    pub(crate) fn new(counters: &'static CopyCounters) -> Self {
+        Self { counters, since: None }
     }
 
     /// Counts a copy that was queued.
     pub(crate) fn started(&mut self, bytes: usize) {
-        self.way.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.since.get_or_insert_with(Instant::now);
     }
 
@@ -66,7 +66,7 @@ impl BusyClock {
     pub(crate) fn idle(&mut self) {
         if let Some(since) = self.since.take() {
             let nanos = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.way.nanos.fetch_add(nanos, Ordering::Relaxed);
+            self.counters.nanos.fetch_add(nanos, Ordering::Relaxed);
         }
     }
 }
@@ -106,15 +106,15 @@ mod tests {
 
     #[test]
     fn a_series_of_copies_counts_once_and_all_its_bytes() {
-        static WAY: CopyCounters = CopyCounters::new();
-        let mut clock = BusyClock::new(&WAY);
+        static COUNTERS: CopyCounters = CopyCounters::new();
+        let mut clock = BusyClock::new(&COUNTERS);
         clock.idle();
-        assert_eq!(WAY.nanos.load(Ordering::Relaxed), 0, "nothing was under way");
+        assert_eq!(COUNTERS.nanos.load(Ordering::Relaxed), 0, "nothing was under way");
         clock.started(10);
         let since = clock.since;
         clock.started(20);
         assert_eq!(clock.since, since, "the series goes on");
         clock.idle();
-        assert_eq!((clock.since, WAY.bytes.load(Ordering::Relaxed)), (None, 30));
+        assert_eq!((clock.since, COUNTERS.bytes.load(Ordering::Relaxed)), (None, 30));
     }
 }

@@ -95,7 +95,7 @@ impl AsFd for NicGpuMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::region::{Discarded, Region};
+    use crate::memory::region::{DiscardOutcome, Region};
 
     #[test]
     fn only_pages_behind_the_dma_buf_are_written_and_copied_up() {
@@ -129,7 +129,7 @@ mod tests {
         let region = Region::NicOnGpu(Arc::new(memory));
         let left = |of_nic, spare| NicGpuMemory::left(&gpu, of_nic, spare);
         assert!(left(of_nic, spare).is_none(), "it is in use");
-        assert_eq!(region.discard().expect("nothing fails"), Discarded::Left);
+        assert_eq!(region.discard().expect("nothing fails"), DiscardOutcome::Reusable);
         assert!(
             left(of_nic, spare + 4096).is_none() && left(of_nic + 4096, spare - 4096).is_none()
         );

@@ -44,13 +44,13 @@ const GUARD_BYTES: usize = UNPACK_PAGE_BYTES;
 
 /// Outcome for the memory of a region that is not in use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Discarded {
+pub(crate) enum DiscardOutcome {
     /// The system has the memory.
-    GivenBack,
+    Freed,
     /// The next region of the same kind uses the memory.
-    Left,
+    Reusable,
     /// The memory stays until the process ends.
-    Kept,
+    Retained,
 }
 
 impl Region {
@@ -214,18 +214,18 @@ impl Region {
     /// the system; the addresses stay. A GPU's memory is left for the next region. Host memory that
     /// GPUs see is kept. To unregister it, or to free a GPU's memory, waits for all work of the
     /// GPU, and copies wait with it.
-    pub(crate) fn discard(&self) -> io::Result<Discarded> {
+    pub(crate) fn discard(&self) -> io::Result<DiscardOutcome> {
         match self {
-            Self::Nic(buffer) => buffer.discard().map(|()| Discarded::GivenBack),
+            Self::Nic(buffer) => buffer.discard().map(|()| DiscardOutcome::Freed),
             Self::Ring(memory) if memory.device_address().is_none() => {
-                memory.memory().discard().map(|()| Discarded::GivenBack)
+                memory.memory().discard().map(|()| DiscardOutcome::Freed)
             }
             Self::NicOnGpu(memory) => {
                 memory.leave();
-                Ok(Discarded::Left)
+                Ok(DiscardOutcome::Reusable)
             }
             Self::Ring(_) | Self::Mapped(_) | Self::Pinned(_) | Self::OnGpu { .. } => {
-                Ok(Discarded::Kept)
+                Ok(DiscardOutcome::Retained)
             }
         }
     }

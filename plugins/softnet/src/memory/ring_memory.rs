@@ -51,7 +51,7 @@ impl RingMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::region::{Discarded, Region};
+    use crate::memory::region::{DiscardOutcome, Region};
 
     #[test]
     fn hosts_read_it_at_its_address_and_gpus_at_theirs() {
@@ -70,7 +70,11 @@ mod tests {
         // SAFETY: inside the registered memory.
         unsafe { gpu.read(on_gpu + (2 << 20) + 5, &mut seen) }.expect("it is registered");
         assert_eq!((&seen[..100], seen[100]), (&[7; 100][..], 0));
-        assert_eq!(region.discard().expect("nothing fails"), Discarded::Kept, "GPUs see it");
+        assert_eq!(
+            region.discard().expect("nothing fails"),
+            DiscardOutcome::Retained,
+            "GPUs see it"
+        );
     }
 
     #[test]

@@ -14,11 +14,11 @@ use crate::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct StagerSlot {
     chunk_bytes: u32,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug)]
-enum State {
+enum SlotState {
     Unmade,
     Made(Box<Stager>),
     Taken,
@@ -27,14 +27,14 @@ enum State {
 impl StagerSlot {
     /// Creates an empty slot, for chunks of at most `chunk_bytes`.
     pub(crate) fn new(chunk_bytes: u32) -> Self {
-        Self { chunk_bytes, state: Mutex::new(State::Unmade) }
+        Self { chunk_bytes, state: Mutex::new(SlotState::Unmade) }
     }
 
     /// Makes the stager, if none was made.
     pub(crate) fn fill(&self, gpu: &CudaGpu) -> Result<(), CudaError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::Unmade) {
-            *state = State::Made(Box::new(Stager::for_sends(gpu, self.chunk_bytes)?));
+        if matches!(*state, SlotState::Unmade) {
+            *state = SlotState::Made(Box::new(Stager::for_sends(gpu, self.chunk_bytes)?));
         }
         Ok(())
     }
@@ -43,8 +43,8 @@ impl StagerSlot {
     /// that is not registered yet, and so not for memory that the caller sends.
     pub(crate) fn take(&self) -> Option<Box<Stager>> {
         let mut state = self.state.try_lock().ok()?;
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Made(stager) => Some(stager),
+        match std::mem::replace(&mut *state, SlotState::Taken) {
+            SlotState::Made(stager) => Some(stager),
             other => {
                 *state = other;
                 None

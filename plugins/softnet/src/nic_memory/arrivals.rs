@@ -91,7 +91,7 @@ impl CallArrivals {
                 let kept = split_off(&mut spare, arrival.linear.len().div_ceil(UNPACK_PAGE_BYTES));
                 place(self.region, arrival, &kept, pieces, held);
                 held.spare.extend(kept);
-                self.region.hold(held.fragments() - before);
+                self.region.hold_fragments(held.fragments() - before);
                 self.region.count(arrival.bytes() as usize, arrival.linear.len());
                 // A call takes no more than `most`.
                 IoOutcome::Bytes(arrival.bytes() as usize)

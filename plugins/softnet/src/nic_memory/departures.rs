@@ -4,7 +4,7 @@ use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use tcpx_devmem::{DevmemError, Nic, Sender, Sent};
+use tcpx_devmem::{DevmemError, Nic, SendOutcome, Sender};
 
 use super::fitness::is_down;
 use crate::memory::{IoOutcome, NicSource, Piece};
@@ -50,9 +50,9 @@ impl NicDepartures {
             self.no_route_since = None;
         }
         match sent {
-            Ok(Sent::Bytes { bytes, calls }) => (IoOutcome::Bytes(bytes), calls),
-            Ok(Sent::Blocked) => (IoOutcome::Blocked, 0),
-            Ok(Sent::NoNoticeMemory) => (IoOutcome::Again, 0),
+            Ok(SendOutcome::Bytes { bytes, calls }) => (IoOutcome::Bytes(bytes), calls),
+            Ok(SendOutcome::Blocked) => (IoOutcome::Blocked, 0),
+            Ok(SendOutcome::NoNoticeMemory) => (IoOutcome::Again, 0),
             Err(DevmemError::WrongRoute) => (self.without_route(), 0),
             Err(error) => (IoOutcome::Refused(error), 0),
         }

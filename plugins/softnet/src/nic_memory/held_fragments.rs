@@ -48,7 +48,7 @@ impl HeldFragments {
     /// Gives the fragments back on the socket that they came from.
     pub(crate) fn give_back(&mut self, socket: BorrowedFd<'_>) -> Result<(), DevmemError> {
         let Some(region) = self.region else { return Ok(()) };
-        region.let_go(self.fragments());
+        region.release_fragments(self.fragments());
         region.receive_path().give_back(socket, &mut self.tokens)
     }
 }
@@ -56,7 +56,7 @@ impl HeldFragments {
 impl Drop for HeldFragments {
     fn drop(&mut self) {
         if let Some(region) = self.region {
-            region.let_go(self.fragments());
+            region.release_fragments(self.fragments());
             region.receive_path().drop_held(&mut self.tokens);
             region.bounce().release(&mut self.spare);
         }

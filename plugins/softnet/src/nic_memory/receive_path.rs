@@ -3,7 +3,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use tcpx_devmem::{DevmemError, Receiver, RingBinding, RxBinding, give_back};
+use tcpx_devmem::{DevmemError, Receiver, RingBinding, RxBinding, return_tokens};
 use tcpx_rx::TokenRanges;
 
 use super::ring_thread::RingThread;
@@ -82,7 +82,7 @@ impl ReceivePath {
         tokens: &mut TokenRanges,
     ) -> Result<(), DevmemError> {
         match self {
-            Self::Devmem { .. } => give_back(socket, tokens).map(drop),
+            Self::Devmem { .. } => return_tokens(socket, tokens).map(drop),
             Self::Ring(_) => {
                 self.drop_held(tokens);
                 Ok(())
@@ -97,7 +97,7 @@ impl ReceivePath {
             let pages = tokens.as_slice().iter().flat_map(|range| {
                 (0..range.count()).map(|offset| range.start().wrapping_add(offset))
             });
-            thread.refill().give_back(pages);
+            thread.refill().return_pages(pages);
         }
         tokens.clear();
     }

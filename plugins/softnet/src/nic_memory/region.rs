@@ -23,7 +23,7 @@ use super::kernel_deadline::KERNEL_DEADLINE;
 use super::receive_path::{Binding, ReceivePath};
 use super::ring_thread::RingThread;
 use crate::log;
-use crate::memory::{BounceBuffer, Discarded, NicGpuMemory};
+use crate::memory::{BounceBuffer, DiscardOutcome, NicGpuMemory};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
 use crate::transport::Transport;
 
@@ -269,13 +269,13 @@ impl NicRegion {
     fn discard(&self) {
         let name = self.nic.name();
         match self.bounce.region().discard() {
-            Ok(Discarded::GivenBack) => {
+            Ok(DiscardOutcome::Freed) => {
                 log::info!("{name}: the memory that was lost with it is given back");
             }
-            Ok(Discarded::Left) => {
+            Ok(DiscardOutcome::Reusable) => {
                 log::info!("{name}: the memory that was lost with it is for the next region");
             }
-            Ok(Discarded::Kept) => {}
+            Ok(DiscardOutcome::Retained) => {}
             Err(error) => log::warn!("{name}: its memory cannot be given back: {error}"),
         }
     }
@@ -298,12 +298,12 @@ impl NicRegion {
     }
 
     /// Counts `fragments` fragments that were received.
-    pub(super) fn hold(&self, fragments: u64) {
+    pub(super) fn hold_fragments(&self, fragments: u64) {
         self.held.fetch_add(fragments, Ordering::Relaxed);
     }
 
     /// Counts `fragments` fragments that were given back, or will be with their socket.
-    pub(super) fn let_go(&self, fragments: u64) {
+    pub(super) fn release_fragments(&self, fragments: u64) {
         self.held.fetch_sub(fragments, Ordering::Relaxed);
     }
 

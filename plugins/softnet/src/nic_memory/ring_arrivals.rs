@@ -66,7 +66,7 @@ impl RingArrivals {
         match found {
             TakeResult::Pieces => {
                 held.region = Some(self.region);
-                self.region.hold(held.fragments() - before);
+                self.region.hold_fragments(held.fragments() - before);
                 self.region.count(bytes, 0);
                 IoOutcome::Bytes(bytes)
             }

@@ -254,7 +254,7 @@ impl RingReader<'_> {
     /// Removes a socket that has no user any more.
     fn remove(&mut self, id: u64) {
         if let Some(socket) = self.sockets.remove(&id) {
-            self.refill.give_back(socket.inbox.empty());
+            self.refill.return_pages(socket.inbox.empty());
         }
     }
 
@@ -274,7 +274,7 @@ impl RingReader<'_> {
                         Ok(Some(Arc::clone(&socket.inbox)))
                     }
                     None => {
-                        self.refill.give_back([piece.page()]);
+                        self.refill.return_pages([piece.page()]);
                         Ok(None)
                     }
                 }

@@ -5,14 +5,14 @@
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tcpx_sys::{NcclResult, Stay};
+use tcpx_sys::{ForkGuard, NcclResult};
 
 use super::misuse::misuse;
 use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::hooks::hooks;
 use crate::log;
-use crate::nic_memory::forget_blame;
+use crate::nic_memory::clear_last_error;
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 ///
@@ -20,13 +20,13 @@ use crate::nic_memory::forget_blame;
 /// by a thread that is not there. A comm that is closed there is the parent's and stays open. The
 /// close returns success, which is all that a caller needs that cleans up.
 pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) -> NcclResult {
-    let Ok(_stay) = Stay::begin() else {
+    let Ok(_guard) = ForkGuard::begin() else {
         return match entry {
             Entry::CloseTransfer | Entry::CloseListen => NcclResult::SUCCESS,
             _ => NcclResult::INTERNAL_ERROR,
         };
     };
-    forget_blame();
+    clear_last_error();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => NcclResult::SUCCESS,
         Ok(Err(failure)) => failure.into(),

@@ -16,7 +16,7 @@ use super::misuse::misuse;
 use super::nic::Nic;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
 use super::runtime::{Runtime, runtime};
-use super::{registered, stager_slots};
+use super::{registrations, stager_slots};
 use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{AcceptPoll, ConnectAttempt, ConnectPoll, ListenComm, ListenHandle};
 use crate::failure::Failure;
@@ -25,17 +25,17 @@ use crate::log;
 use crate::memory::{
     BounceBuffer, MemoryKind, Piece, Registration, gpu_of_thread, ordinal_of_thread,
 };
-use crate::nic_memory::{NicRegion, Steering, log_and_blame};
+use crate::nic_memory::{NicRegion, Steering, log_and_set_last_error};
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
 enum Comm {
-    Listen(Box<Listening>),
+    Listen(Box<Listener>),
     Send(Box<SendComm>),
     Recv(Box<RecvComm>),
 }
 
 /// A listen comm, its NIC, and the GPU that was current when it was made.
-struct Listening {
+struct Listener {
     comm: ListenComm,
     nic: usize,
     gpu: Option<u32>,
@@ -73,7 +73,7 @@ pub(crate) fn listen(dev: c_int) -> Result<(ListenHandle, *mut c_void), Failure>
         Failure::System
     })?;
     let handle = comm.handle();
-    let comm = Comm::Listen(Box::new(Listening { comm, nic, gpu }));
+    let comm = Comm::Listen(Box::new(Listener { comm, nic, gpu }));
     Ok((handle, insert(Comm::LISTENS, comm)?.pointer(IdKind::Comm)))
 }
 
@@ -88,7 +88,7 @@ fn steering(runtime: &Runtime, nic: usize) -> Result<Option<Steering>, Failure> 
         Steering::new(region, runtime.settings.sockets).map(Some)
     });
     steering.map_err(|error| {
-        log_and_blame("listen", error);
+        log_and_set_last_error("listen", error);
         Failure::System
     })
 }
@@ -155,7 +155,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
         }
     };
     let memory = memory.map_err(|error| {
-        log_and_blame("connect", error);
+        log_and_set_last_error("connect", error);
         Failure::System
     })?;
     // A NIC needs no copies of a GPU's memory.
@@ -213,7 +213,7 @@ fn bounce_of(
     let name = |gpu: Option<u32>| gpu.map_or("no GPU".to_owned(), |gpu| format!("GPU {gpu}"));
     if let Some(gpu) = gpu {
         region.register(gpu).map_err(|error| {
-            log_and_blame("accept", error);
+            log_and_set_last_error("accept", error);
             Failure::Cuda
         })?;
     }
@@ -285,7 +285,7 @@ pub(crate) fn isend(
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("isend", comm)?;
-    let registration = registered::find("isend", mhandle)?;
+    let registration = registrations::find("isend", mhandle)?;
     let memory = within("isend", memory, &registration)?;
     let waits = runtime()?.mode.is_nccls();
     let number = with_comm("isend", comm, |comm| match comm {
@@ -309,7 +309,7 @@ pub(crate) fn irecv(
     mhandle: *mut c_void,
 ) -> Result<*mut c_void, Failure> {
     let id = comm_id("irecv", comm)?;
-    let registration = registered::find("irecv", mhandle)?;
+    let registration = registrations::find("irecv", mhandle)?;
     // The length came from a C int.
     let posted = memory.map_or(0, |memory| memory.len() as u32);
     let destination = match registration.kind() {
@@ -396,20 +396,20 @@ fn same_comm(entry: &str, comm: *mut c_void, request: *mut c_void) -> Result<(),
 
 /// Which entry closes a comm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Close {
+pub(crate) enum CloseEntry {
     /// `closeSend` and `closeRecv`, which are one function in the original.
     Transfer,
     /// `closeListen`.
     Listen,
 }
 
-pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
+pub(crate) fn close(comm: *mut c_void, entry: CloseEntry) -> Result<(), Failure> {
     if comm.is_null() {
         return Ok(());
     }
-    let name = if entry == Close::Listen { "closeListen" } else { "closeSend/closeRecv" };
+    let name = if entry == CloseEntry::Listen { "closeListen" } else { "closeSend/closeRecv" };
     let id = comm_id(name, comm)?;
-    let wanted = |comm: &Comm| matches!(comm, Comm::Listen(_)) == (entry == Close::Listen);
+    let wanted = |comm: &Comm| matches!(comm, Comm::Listen(_)) == (entry == CloseEntry::Listen);
     match COMMS.remove_if(id, wanted) {
         // Dropped here, outside the registry's lock: joins threads and closes sockets.
         Ok(comm) => {
@@ -418,7 +418,7 @@ pub(crate) fn close(comm: *mut c_void, entry: Close) -> Result<(), Failure> {
             Ok(())
         }
         Err(LookupError::Busy) => {
-            wrong_kind(name, if entry == Close::Listen { "listen" } else { "send or receive" })
+            wrong_kind(name, if entry == CloseEntry::Listen { "listen" } else { "send or receive" })
         }
         Err(missing) => Err(explain(name, missing)),
     }

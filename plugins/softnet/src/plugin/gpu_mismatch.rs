@@ -35,14 +35,14 @@ mod tests {
         assert_eq!(delivery(Some(0), Some(1), kind), Err(Failure::Internal));
         #[cfg(feature = "hooks")]
         {
-            struct Unkind;
-            impl crate::hooks::Hooks for Unkind {
+            struct StrictHooks;
+            impl crate::hooks::Hooks for StrictHooks {
                 fn accepts_other_gpu(&self) -> bool {
                     true
                 }
             }
-            let unkind = HookSet::by(&Unkind);
-            assert_eq!(delivery(Some(0), Some(1), unkind), Ok(Delivery::Garbage));
+            let strict = HookSet::by(&StrictHooks);
+            assert_eq!(delivery(Some(0), Some(1), strict), Ok(Delivery::Garbage));
         }
     }
 }

@@ -274,11 +274,11 @@ fn try_lock<T>(slot: &Slot<T>) -> Result<MutexGuard<'_, Option<T>>, LookupError>
 mod tests {
     use super::*;
 
-    type Small = Registry<u32, 1>;
+    type SmallRegistry = Registry<u32, 1>;
 
     #[test]
     fn a_removed_id_is_stale_even_when_its_slot_is_reused() {
-        let registry = Small::new();
+        let registry = SmallRegistry::new();
         let first = registry.insert(7).expect("room");
         assert_eq!(registry.with(first, |value| *value), Ok(7));
         assert_eq!(registry.remove_if(first, |_| true), Ok(7));
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_refused_removal_leaves_the_object() {
-        let registry = Small::new();
+        let registry = SmallRegistry::new();
         let id = registry.insert(7).expect("room");
         assert_eq!(registry.remove_if(id, |_| false), Err(LookupError::Busy));
         assert_eq!(registry.with(id, |value| *value), Ok(7));
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn an_object_in_use_is_busy() {
-        let registry = Small::new();
+        let registry = SmallRegistry::new();
         let id = registry.insert(7).expect("room");
         let nested = registry.with(id, |_| registry.with(id, |value| *value));
         assert_eq!(nested, Ok(Err(LookupError::Busy)));
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_tag_is_read_while_its_object_is_in_use_and_not_after_its_end() {
-        let registry = Small::new();
+        let registry = SmallRegistry::new();
         let id = registry.insert_tagged(5, |_| 7).expect("room");
         assert_eq!(registry.with(id, |_| registry.tag(id)), Ok(Ok(5)));
         assert!(registry.remove_if(id, |_| true).is_ok());
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn capacity_is_bounded_and_comes_back() {
-        let registry = Small::new();
+        let registry = SmallRegistry::new();
         let ids: Vec<_> =
             (0..SEGMENT_SLOTS as u32).map(|n| registry.insert(n).expect("room")).collect();
         assert_eq!(registry.insert(0), None);
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_request_knows_its_comm() {
-        let registry = Small::new();
+        let registry = SmallRegistry::new();
         let comm = registry.insert(1).expect("room");
         let request = RequestId::new(comm, 0x12_3456_789a);
         let pointer = request.pointer();

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use tcpx_cuda::{CudaGpu, check_exports};
 use tcpx_devmem::DevmemError;
-use tcpx_sys::{NetProperties, Stay};
+use tcpx_sys::{ForkGuard, NetProperties};
 
 use super::mode::Mode;
 use super::nic::Nic;
-use super::reached::Reached;
+use super::reach_cache::ReachCache;
 use super::settings::Settings;
 use crate::comm::CommOptions;
 use crate::cpu_set::CpuSet;
@@ -49,7 +49,7 @@ pub(crate) struct Runtime {
     /// does. The first listen makes it. A lost region is followed by another. Host memory is one
     /// region for all.
     regions: Mutex<BTreeMap<(usize, Option<u32>), &'static NicRegion>>,
-    reached: Reached,
+    reached: ReachCache,
     /// Send and receive comms so far.
     comms: AtomicU64,
 }
@@ -71,7 +71,7 @@ impl Runtime {
             pinned_bounce: OnceLock::new(),
             gpu_bounces: OnceLock::new(),
             regions: Mutex::default(),
-            reached: Reached::default(),
+            reached: ReachCache::default(),
             comms: AtomicU64::new(0),
         }
     }
@@ -259,7 +259,7 @@ pub(super) static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// are zero before the first receive comm, and in a forked child.
 #[must_use]
 pub fn pool_stats() -> PoolStats {
-    let Ok(_stay) = Stay::begin() else { return PoolStats::default() };
+    let Ok(_guard) = ForkGuard::begin() else { return PoolStats::default() };
     let regions = RUNTIME.get().into_iter().flat_map(Runtime::bounces);
     regions.map(BounceBuffer::stats).fold(PoolStats::default(), PoolStats::plus)
 }
@@ -268,7 +268,7 @@ pub fn pool_stats() -> PoolStats {
 /// `init`, and when there is no such GPU.
 #[must_use]
 pub fn uses_device_memory(gpu: u32) -> bool {
-    let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return false };
+    let (Ok(_guard), Some(runtime)) = (ForkGuard::begin(), RUNTIME.get()) else { return false };
     match runtime.settings.transport {
         Transport::Tcp | Transport::IoUring => false,
         Transport::Devmem => true,
@@ -282,7 +282,9 @@ pub fn uses_device_memory(gpu: u32) -> bool {
 /// leave nothing open, before `init`, and when there is no such GPU.
 #[must_use]
 pub fn gpu_reach(gpu: u32) -> Vec<GpuReach> {
-    let (Ok(_stay), Some(runtime)) = (Stay::begin(), RUNTIME.get()) else { return Vec::new() };
+    let (Ok(_guard), Some(runtime)) = (ForkGuard::begin(), RUNTIME.get()) else {
+        return Vec::new();
+    };
     match runtime.settings.transport {
         Transport::Tcp | Transport::Devmem | Transport::IoUring => Vec::new(),
         Transport::Auto => runtime.reached.of_nics(&runtime.nics, gpu),
@@ -293,7 +295,7 @@ pub fn gpu_reach(gpu: u32) -> Vec<GpuReach> {
 /// and in a forked child.
 #[must_use]
 pub fn arrival_stats() -> ArrivalStats {
-    let Ok(_stay) = Stay::begin() else { return ArrivalStats::default() };
+    let Ok(_guard) = ForkGuard::begin() else { return ArrivalStats::default() };
     RUNTIME.get().map(Runtime::arrivals).unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use tcpx_sys::{Logger, Stay};
+use tcpx_sys::{ForkGuard, Logger};
 
 use super::caller::{Caller, Table};
 use super::mode;
@@ -13,7 +13,7 @@ use super::variables::SettingsError;
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::DeviceMemory;
-use crate::nic_memory::{check_receiving, log_and_blame};
+use crate::nic_memory::{check_receiving, log_and_set_last_error};
 use crate::sync::Mutex;
 use crate::transport::Transport;
 
@@ -29,7 +29,7 @@ static CONFIGURED: Mutex<Option<Settings>> = Mutex::new(None);
 /// one was forked.
 pub fn configure(settings: Settings) -> Result<(), SettingsError> {
     settings.check()?;
-    let Ok(_stay) = Stay::begin() else { return Err(SettingsError::TooLate) };
+    let Ok(_guard) = ForkGuard::begin() else { return Err(SettingsError::TooLate) };
     let mut configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.get().is_some() {
         return Err(SettingsError::TooLate);
@@ -43,8 +43,8 @@ pub fn configure(settings: Settings) -> Result<(), SettingsError> {
 pub(super) fn init(logger: Option<Logger>, table: Table) -> Result<(), Failure> {
     let logger = logger.ok_or(Failure::Internal)?;
     // Without the handler a forked child would not be recognised.
-    let stay = Stay::begin().map_err(|_| Failure::Internal)?;
-    stay.claim().map_err(|_| Failure::System)?;
+    let guard = ForkGuard::begin().map_err(|_| Failure::Internal)?;
+    guard.claim().map_err(|_| Failure::System)?;
     let caller = Caller::of(logger, table);
     let is_nccl = caller != Caller::Program;
     let configured = CONFIGURED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +136,7 @@ fn fit(nics: Vec<Nic>, transport: Transport) -> Result<Vec<Nic>, Refusal> {
     match first {
         Some(error) if fit.is_empty() => {
             let text = error.to_string();
-            log_and_blame("init", error);
+            log_and_set_last_error("init", error);
             Err(Refusal { text, code: Failure::System })
         }
         _ => Ok(fit),

@@ -12,9 +12,9 @@ use tcpx_sys::{
 
 use super::arguments::{get, guard, length, not_null, put, single};
 use super::caller::Table;
-use super::entries::{self, Close, registering};
+use super::entries::{self, CloseEntry, registering};
 use super::misuse::misuse;
-use super::{registered, runtime, start};
+use super::{registrations, runtime, start};
 use crate::connect::{ListenHandle, STATE_OFFSET};
 use crate::entry::Entry;
 use crate::failure::Failure;
@@ -206,7 +206,7 @@ pub(super) unsafe fn register(
 }
 
 pub(super) unsafe extern "C" fn dereg_mr(_comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
-    guard(Entry::DeregMr, || registered::deregister(mhandle))
+    guard(Entry::DeregMr, || registrations::deregister(mhandle))
 }
 
 pub(super) unsafe extern "C" fn isend(
@@ -340,11 +340,11 @@ pub(super) unsafe extern "C" fn test(
 }
 
 pub(super) unsafe extern "C" fn close_transfer(comm: *mut c_void) -> NcclResult {
-    guard(Entry::CloseTransfer, || entries::close(comm, Close::Transfer))
+    guard(Entry::CloseTransfer, || entries::close(comm, CloseEntry::Transfer))
 }
 
 pub(super) unsafe extern "C" fn close_listen(comm: *mut c_void) -> NcclResult {
-    guard(Entry::CloseListen, || entries::close(comm, Close::Listen))
+    guard(Entry::CloseListen, || entries::close(comm, CloseEntry::Listen))
 }
 
 pub(super) unsafe extern "C" fn get_device_mr(

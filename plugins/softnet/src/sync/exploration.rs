@@ -19,7 +19,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner};
 use tcpx_comm::poll::{self, Interest};
 
-/// Most steps of a story: one that goes on for longer goes round in circles.
+/// Most steps of a scenario: a longer one repeats itself.
 const MOST_STEPS: usize = 100_000;
 /// Room for the deepest calls of a thread.
 const STACK_BYTES: usize = 256 << 10;
@@ -46,12 +46,12 @@ impl Sleeper {
     }
 }
 
-/// Tells the story again and again, each time with another order of its threads. Half of the times
-/// the order is any order. In the other half, few interruptions come at bad moments.
-pub(crate) fn explore(times: usize, story: impl Fn() + Clone + Send + Sync + 'static) {
+/// Runs the scenario again and again, each time with another order of its threads. Half of the
+/// times the order is any order. In the other half, few interruptions come at bad moments.
+pub(crate) fn explore(times: usize, scenario: impl Fn() + Clone + Send + Sync + 'static) {
     let told = move || {
         IS_EXPLORED.set(true);
-        story();
+        scenario();
         IS_EXPLORED.set(false);
     };
     let mut config = Config::new();

@@ -11,7 +11,7 @@ use tcpx_sys::{NetDeviceHandle, NetHandle, PTR_CUDA};
 use tcpx_testkit::{PATIENCE, eventually, in_own_process, scaled};
 
 use crate::support::exchange::exchange;
-use crate::support::{self, Net, Receiver, Sender, Word, blank_device};
+use crate::support::{self, Net, PluginPtr, Receiver, Sender, blank_device};
 
 fn net() -> Net {
     support::net(|settings| settings.sockets = 2)
@@ -24,7 +24,7 @@ fn address(handle: &NetHandle) -> SocketAddrV4 {
     SocketAddrV4::new(ip, u16::from_be_bytes([bytes[2], bytes[3]]))
 }
 
-fn stranger(handle: &NetHandle, words: &[u8]) -> TcpStream {
+fn stray(handle: &NetHandle, words: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(address(handle)).expect("the listener listens");
     socket.write_all(words).expect("write");
     socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
@@ -45,9 +45,9 @@ fn control_hello(handle: &NetHandle, attempt: u64) -> [u8; 48] {
 }
 
 /// Connects and accepts from one thread, as NCCL does.
-fn finish_pair(net: Net, handle: &mut NetHandle, listen: Word) -> (Sender, Receiver) {
+fn finish_pair(net: Net, handle: &mut NetHandle, listen: PluginPtr) -> (Sender, Receiver) {
     let mut device = blank_device();
-    let (mut send, mut recv): (Word, Word) = (ptr::null_mut(), ptr::null_mut());
+    let (mut send, mut recv): (PluginPtr, PluginPtr) = (ptr::null_mut(), ptr::null_mut());
     eventually(|| {
         if send.is_null() {
             let (rc, comm) = net.connect(handle);
@@ -108,7 +108,7 @@ fn wrong_arguments_are_refused_at_once() {
     let mut stale = handle;
     stale.0[80..88].copy_from_slice(&0x7f12_3456_7890u64.to_le_bytes());
     assert_eq!(net.connect(&mut stale).0, 3);
-    let (mut comm, mut no_device): (Word, *mut NetDeviceHandle) =
+    let (mut comm, mut no_device): (PluginPtr, *mut NetDeviceHandle) =
         (ptr::null_mut(), ptr::null_mut());
     assert_eq!(call_accept(net, listen, &mut comm, ptr::null_mut()), 3);
     assert_eq!(call_accept(net, listen, &mut comm, &raw mut no_device), 3);
@@ -116,7 +116,12 @@ fn wrong_arguments_are_refused_at_once() {
     assert_eq!(net.accept(listen, &mut blank_device()).0, 3, "closed");
 }
 
-fn call_accept(net: Net, listen: Word, comm: &mut Word, device: *mut *mut NetDeviceHandle) -> i32 {
+fn call_accept(
+    net: Net,
+    listen: PluginPtr,
+    comm: &mut PluginPtr,
+    device: *mut *mut NetDeviceHandle,
+) -> i32 {
     // SAFETY: `comm` is valid; `device` is NULL or valid.
     unsafe { net.0.accept.expect("accept")(listen, comm, device) }.0
 }
@@ -129,16 +134,14 @@ fn strays_do_not_disturb_the_pairing() {
     assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
     // A port scanner, a silent one, one in the middle of a hello, a web client, and far too many of
     // them.
-    drop(stranger(&handle, b""));
+    drop(stray(&handle, b""));
     let hello = control_hello(&handle, 1);
-    let silent: Vec<_> = (0..100).map(|k| stranger(&handle, &hello[..k % 40])).collect();
-    let mut web = stranger(
-        &handle,
-        b"GET / HTTP/1.1\r\nHost: no-host\r\nAccept: */*\r\n\r\nmore than 48 bytes",
-    );
+    let silent: Vec<_> = (0..100).map(|k| stray(&handle, &hello[..k % 40])).collect();
+    let mut web =
+        stray(&handle, b"GET / HTTP/1.1\r\nHost: no-host\r\nAccept: */*\r\n\r\nmore than 48 bytes");
     let mut wrong_id = hello;
     wrong_id[16] ^= 1;
-    let mut unknown = stranger(&handle, &wrong_id);
+    let mut unknown = stray(&handle, &wrong_id);
     let mut answer = Vec::new();
     let closed = |result: std::io::Result<usize>| result.map_or(true, |bytes| bytes == 0);
     assert!(closed(web.read_to_end(&mut answer)), "closed without a word");
@@ -206,7 +209,7 @@ fn a_peer_is_late_by(time: Duration) {
     let net = net();
     let (mut handle, listen) = net.listen();
     assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
-    let mut slow = stranger(&handle, &[]);
+    let mut slow = stray(&handle, &[]);
     // Time itself is what is tried here: the one comes late, the other says hello late.
     std::thread::sleep(time);
     slow.write_all(&control_hello(&handle, 9)).expect("write");
@@ -224,11 +227,11 @@ fn a_claimant_that_dies_makes_room_for_another() {
     let net = net();
     let (mut handle, listen) = net.listen();
     assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
-    let mut claimant = stranger(&handle, &control_hello(&handle, 9));
+    let mut claimant = stray(&handle, &control_hello(&handle, 9));
     let mut answer = [0; 24];
     claimant.read_exact(&mut answer).expect("welcome");
     assert_eq!(answer[16..], [0; 8]);
-    let mut second = stranger(&handle, &control_hello(&handle, 10));
+    let mut second = stray(&handle, &control_hello(&handle, 10));
     second.read_exact(&mut answer).expect("an answer");
     assert_eq!(answer[16], 1, "taken");
     drop(claimant);
@@ -247,7 +250,7 @@ fn a_claimant_that_dies_with_some_of_its_data_sockets_makes_room_for_another() {
     let mut data = control;
     data[10..12].copy_from_slice(&0u16.to_le_bytes());
     let claimant = [control, data].map(|hello| {
-        let mut socket = stranger(&handle, &hello);
+        let mut socket = stray(&handle, &hello);
         let mut answer = [0; 24];
         socket.read_exact(&mut answer).expect("welcome");
         assert_eq!(answer[16..], [0; 8]);
@@ -264,8 +267,8 @@ fn a_claimant_that_died_before_its_hello_was_read_is_replaced() {
     let net = net();
     let (handle, listen) = net.listen();
     // Both wait at the door before the listener looks; the first is gone by then.
-    drop(stranger(&handle, &control_hello(&handle, 9)));
-    let mut second = stranger(&handle, &control_hello(&handle, 10));
+    drop(stray(&handle, &control_hello(&handle, 9)));
+    let mut second = stray(&handle, &control_hello(&handle, 10));
     assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
     let mut answer = [0; 24];
     second.read_exact(&mut answer).expect("an answer");
@@ -279,7 +282,7 @@ fn closing_the_listen_comm_wakes_its_thread() {
     let net = net();
     let (handle, listen) = net.listen();
     assert_eq!(net.accept(listen, &mut blank_device()), (0, ptr::null_mut()));
-    let claimant = stranger(&handle, &control_hello(&handle, 9));
+    let claimant = stray(&handle, &control_hello(&handle, 9));
     let start = Instant::now();
     assert_eq!(net.close_listen(listen), 0);
     assert!(start.elapsed() < PATIENCE / 2, "woken, not timed out");

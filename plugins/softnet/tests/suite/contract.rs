@@ -10,7 +10,7 @@ use tcpx_sys::{NetProperties, PTR_CUDA, PTR_HOST, log_callback};
 use tcpx_testkit::{eventually, in_own_process, until};
 
 use crate::support::pair::Pair;
-use crate::support::{self, Memory, Net, Word, settings};
+use crate::support::{self, Memory, Net, PluginPtr, settings};
 
 const BYTES: usize = 40_000;
 
@@ -181,7 +181,7 @@ fn stale_foreign_and_null_pointers_are_errors() {
     in_own_process!();
     let pair = connected();
     let mut local = 0u64;
-    let foreign: Word = (&raw mut local).cast();
+    let foreign: PluginPtr = (&raw mut local).cast();
     for wrong in [foreign, ptr::null_mut(), pair.mhandle, pair.sender.comm] {
         assert_eq!(pair.net.test(wrong), (3, 0));
         assert_eq!(pair.consumed(wrong), 3);
@@ -238,7 +238,7 @@ fn null_outputs_are_refused() {
     let (_, recv) = pair.irecv(BYTES);
     let net = pair.net;
     let comm = pair.receiver.comm;
-    let (mut data, mut size, mut mhandle, mut request): (Word, c_int, Word, Word) =
+    let (mut data, mut size, mut mhandle, mut request): (PluginPtr, c_int, PluginPtr, PluginPtr) =
         (ptr::null_mut(), 1, pair.mhandle, recv);
     let irecv = net.0.irecv.expect("irecv");
     let iflush = net.0.iflush.expect("iflush");
@@ -294,7 +294,7 @@ fn memory_is_registered_while_another_thread_drives_the_comm() {
     let begins = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let (comm, mut memory) = (comm as Word, Memory::patterned(BYTES, 1));
+            let (comm, mut memory) = (comm as PluginPtr, Memory::patterned(BYTES, 1));
             begins.wait();
             for _ in 0..20 * ROUNDS {
                 let (rc, mhandle) = net.register(comm, memory.data(), BYTES, PTR_CUDA);

@@ -9,7 +9,7 @@ use tcpx_softnet::comm_health;
 use tcpx_sys::PTR_CUDA;
 use tcpx_testkit::{in_own_process, until};
 
-use crate::support::{self, Memory, Net, Word, blank_device};
+use crate::support::{self, Memory, Net, PluginPtr, blank_device};
 
 fn net() -> Net {
     support::net(|settings| {
@@ -19,12 +19,12 @@ fn net() -> Net {
     })
 }
 
-fn check(comm: Word) -> c_int {
+fn check(comm: PluginPtr) -> c_int {
     // SAFETY: `checkComm` takes any word.
     unsafe { comm_health().check_comm.expect("it is set")(comm) }.0
 }
 
-fn set_peer_timeout(comm: Word, milliseconds: u32) -> c_int {
+fn set_peer_timeout(comm: PluginPtr, milliseconds: u32) -> c_int {
     // SAFETY: `setPeerTimeout` takes any word.
     unsafe { comm_health().set_peer_timeout.expect("it is set")(comm, milliseconds) }.0
 }

@@ -11,7 +11,9 @@ use tcpx_sys::{NetHandle, log_callback};
 use tcpx_testkit::in_own_process;
 
 use crate::support::exchange::exchange;
-use crate::support::{self, KINDS, Memory, Net, Receiver, Sender, Word, blank_device, settings};
+use crate::support::{
+    self, KINDS, Memory, Net, PluginPtr, Receiver, Sender, blank_device, settings,
+};
 
 /// Bytes of a message: several chunks.
 const BYTES: usize = 1 << 20;
@@ -50,15 +52,15 @@ fn in_child(work: impl FnOnce()) {
 
 /// What the parent has when it forks.
 struct ParentState {
-    listen: Word,
+    listen: PluginPtr,
     handle: NetHandle,
     /// Its connect has begun.
     dialed: NetHandle,
     sender: Sender,
     receiver: Receiver,
-    mhandle: Word,
-    send: Word,
-    recv: Word,
+    mhandle: PluginPtr,
+    send: PluginPtr,
+    recv: PluginPtr,
 }
 
 /// Every entry, as a child calls it.

@@ -18,7 +18,7 @@ use tcpx_sys::PTR_HOST;
 use tcpx_testkit::pattern::first_difference;
 use tcpx_testkit::{PATIENCE, Random, again, process, until};
 
-use crate::support::{self, KINDS, Memory, Net, Receiver, Sender, Word, blank_device};
+use crate::support::{self, KINDS, Memory, Net, PluginPtr, Receiver, Sender, blank_device};
 
 const COMMS: u64 = 4;
 const MAX_BYTES: usize = 4 << 20;
@@ -100,14 +100,14 @@ fn repeat_rc(mut call: impl FnMut() -> c_int) {
     repeat(|| (call(), ()));
 }
 
-fn finish(net: Net, request: Word) {
+fn finish(net: Net, request: PluginPtr) {
     until("it is done", || repeat(|| net.test(request)) == 1);
 }
 
 fn pair(net: Net) -> (Sender, Receiver) {
     let (mut handle, listen) = net.listen();
     let mut device = blank_device();
-    let (mut send, mut recv): (Word, Word) = (ptr::null_mut(), ptr::null_mut());
+    let (mut send, mut recv): (PluginPtr, PluginPtr) = (ptr::null_mut(), ptr::null_mut());
     until("both have a comm", || {
         if send.is_null() {
             send = repeat(|| net.connect(&mut handle));
@@ -131,12 +131,12 @@ struct Message {
     shift: [usize; 2],
 }
 
-struct Round {
+struct MessageRound {
     messages: Vec<Message>,
     windows: [usize; 2],
 }
 
-impl Round {
+impl MessageRound {
     fn draw(random: &mut Random) -> Self {
         let count = 1 + random.below(MAX_MESSAGES);
         let windows = [random.below(16), random.below(16)].map(|window| 1 + window);
@@ -152,8 +152,8 @@ impl Round {
 
     fn send(&self, sender: Sender) {
         let Sender { net, comm } = sender;
-        let mut flying: VecDeque<(Memory, Word, Word)> = VecDeque::new();
-        let land = |flight: Option<(Memory, Word, Word)>| {
+        let mut flying: VecDeque<(Memory, PluginPtr, PluginPtr)> = VecDeque::new();
+        let land = |flight: Option<(Memory, PluginPtr, PluginPtr)>| {
             let (memory, mhandle, request) = flight.expect("a request");
             finish(net, request);
             repeat_rc(|| net.deregister(comm, mhandle));
@@ -209,7 +209,11 @@ impl Round {
         repeat_rc(|| net.close(comm));
     }
 
-    fn post(&self, receiver: &mut Receiver, message: &Message) -> (Memory, Word, u64, Word) {
+    fn post(
+        &self,
+        receiver: &mut Receiver,
+        message: &Message,
+    ) -> (Memory, PluginPtr, u64, PluginPtr) {
         let (net, comm, shift) = (receiver.net, receiver.comm, message.shift[1]);
         let mut memory = Memory::new(message.bytes + shift);
         let data = memory.data();
@@ -226,7 +230,7 @@ fn lap(net: Net, random: &mut Random) {
         for _ in 0..COMMS {
             let mut random = Random::new(random.next());
             scope.spawn(move || {
-                let round = &Round::draw(&mut random);
+                let round = &MessageRound::draw(&mut random);
                 let (sender, receiver) = pair(net);
                 thread::scope(|ends| {
                     let sending = ends.spawn(move || round.send(sender));

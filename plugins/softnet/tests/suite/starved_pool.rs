@@ -6,7 +6,7 @@ use tcpx_sys::PTR_CUDA;
 use tcpx_testkit::{eventually, in_own_process, until};
 
 use crate::support::exchange::exchange;
-use crate::support::{self, Memory, Net, Receiver, Sender, Word};
+use crate::support::{self, Memory, Net, PluginPtr, Receiver, Sender};
 
 const POOL: usize = 1 << 20;
 const MESSAGE: usize = 256 << 10;
@@ -45,7 +45,7 @@ fn post(
     pair: &mut (Sender, Receiver),
     memory: &mut Memory,
     count: usize,
-) -> Vec<(Word, u64, Word)> {
+) -> Vec<(PluginPtr, u64, PluginPtr)> {
     let (_, mhandle) = net.register(pair.0.comm, memory.data(), MESSAGE, PTR_CUDA);
     let mut post_one = || {
         let (rc, send) = net.isend(pair.0.comm, memory.data(), MESSAGE as i32, mhandle);

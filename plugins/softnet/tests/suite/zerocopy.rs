@@ -12,7 +12,7 @@ use crate::support::edges::Edges;
 use crate::support::exchange::{SIZES, exchange};
 use crate::support::pair::Pair;
 use crate::support::sockets::{self, FITS_BYTES, OVERFLOWS_BYTES};
-use crate::support::{self, KINDS, Net, Word};
+use crate::support::{self, KINDS, Net, PluginPtr};
 
 const CHUNK: usize = 100_000;
 const LARGE: usize = OVERFLOWS_BYTES;
@@ -120,7 +120,7 @@ fn auto_gives_up(role: &str) {
 
 /// Returns a pair with a send of `bytes` bytes under way; it stops when the sockets are full,
 /// because the peer does not receive.
-fn begin(net: Net, bytes: usize) -> (Pair, Word) {
+fn begin(net: Net, bytes: usize) -> (Pair, PluginPtr) {
     let mut pair = Pair::new(net, LARGE, PTR_CUDA);
     let send = pair.isend(bytes);
     net.test(send);

@@ -29,14 +29,14 @@ pub(crate) struct Range {
     /// What a GPU may do with it.
     pub(crate) rights: u32,
     /// What it is, and where else it can be found.
-    pub(crate) side: Side,
+    pub(crate) side: AddressKind,
     /// The addresses, if they are its own.
     pub(crate) reservation: Option<Reservation>,
 }
 
 /// What a range of addresses leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum AddressKind {
     /// A GPU's own memory.
     Device,
     /// Pinned memory, as the host sees it: the GPUs' alias begins at `alias`.
@@ -49,7 +49,7 @@ pub(crate) enum Side {
 
 /// Bytes that the driver can reach.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct MemoryLocation {
     pub(crate) pages: Arc<Pages>,
     pub(crate) offset: usize,
 }
@@ -78,14 +78,19 @@ impl AddressSpace {
 
     /// Where `bytes` bytes at `address` are; `None`: the driver does not know the address. Memory
     /// is an error where only its first part is there, or where it lacks these rights.
-    pub(crate) fn place(&self, address: u64, bytes: usize, rights: u32) -> Result<Option<Place>> {
+    pub(crate) fn place(
+        &self,
+        address: u64,
+        bytes: usize,
+        rights: u32,
+    ) -> Result<Option<MemoryLocation>> {
         let Some((start, range)) = self.range_of(address) else { return Ok(None) };
         let within = address - start;
         if bytes as u64 > range.bytes - within || range.rights & rights != rights {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let offset = range.offset + within as usize;
-        Ok(Some(Place { pages: Arc::clone(&range.pages), offset }))
+        Ok(Some(MemoryLocation { pages: Arc::clone(&range.pages), offset }))
     }
 
     /// The same for a kernel on `gpu`, which reaches neither ordinary memory nor another GPU's.
@@ -95,10 +100,10 @@ impl AddressSpace {
         address: u64,
         bytes: usize,
         rights: u32,
-    ) -> Result<Place> {
+    ) -> Result<MemoryLocation> {
         let illegal = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
         let (_, range) = self.range_of(address).ok_or(illegal)?;
-        if range.side == Side::Device && range.gpu != gpu {
+        if range.side == AddressKind::Device && range.gpu != gpu {
             return Err(illegal);
         }
         self.place(address, bytes, rights).ok().flatten().ok_or(illegal)
@@ -106,7 +111,7 @@ impl AddressSpace {
 
     /// Refuses an allocation for which the GPU has no room.
     pub(crate) fn check_room(&self, gpu: u32, bytes: u64) -> Result<()> {
-        let own = |range: &&Range| range.gpu == gpu && range.side == Side::Device;
+        let own = |range: &&Range| range.gpu == gpu && range.side == AddressKind::Device;
         let used: u64 = self.ranges.values().filter(own).map(|range| range.bytes).sum();
         match used.checked_add(bytes) {
             Some(..=GPU_BYTES) => Ok(()),

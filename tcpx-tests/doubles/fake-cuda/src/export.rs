@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::address_space::{AddressSpace, Side};
+use crate::address_space::{AddressKind, AddressSpace};
 use crate::ordinary::memory_file;
 use crate::pages::PAGE_BYTES;
 use crate::status::Result;
@@ -50,7 +50,7 @@ pub(crate) fn export(space: &AddressSpace, address: u64, bytes: u64) -> Result<O
     }
     let (start, range) = space.range_of(address).ok_or(invalid)?;
     let left = (range.bytes - (address - start)).next_multiple_of(PAGE_BYTES);
-    if range.side != Side::Device || bytes > left {
+    if range.side != AddressKind::Device || bytes > left {
         return Err(invalid);
     }
     let slice = range.pages.slice().ok_or(invalid)?;
@@ -95,9 +95,9 @@ mod tests {
             side,
             reservation: None,
         };
-        space.insert(START, range(Side::Device));
-        space.insert(8 << 20, range(Side::Device));
-        space.insert(9 << 20, range(Side::Host { alias: 0 }));
+        space.insert(START, range(AddressKind::Device));
+        space.insert(8 << 20, range(AddressKind::Device));
+        space.insert(9 << 20, range(AddressKind::Host { alias: 0 }));
         for (address, bytes, expected) in [
             // Before the allocation, within it, its last page, and past it.
             (START - 512, 4096, false),

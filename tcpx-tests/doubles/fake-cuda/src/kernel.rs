@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::address_space::{Place, READ, WRITE, space};
+use crate::address_space::{MemoryLocation, READ, WRITE, space};
 use crate::gpu::Gpu;
 use crate::module::Kernel;
 use crate::pages::Pages;
@@ -109,7 +109,7 @@ impl Launch {
         self.report()
     }
 
-    fn reach(&self, address: u64, bytes: usize, rights: u32) -> Result<Place> {
+    fn reach(&self, address: u64, bytes: usize, rights: u32) -> Result<MemoryLocation> {
         space().for_kernel(self.gpu.ordinal, address, bytes, rights)
     }
 

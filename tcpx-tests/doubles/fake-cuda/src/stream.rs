@@ -30,7 +30,7 @@ pub(crate) fn wait_for(is_meant: impl Fn(&Gpu) -> bool) {
 }
 
 /// What a stream does. An error breaks the context.
-type Work = Box<dyn FnOnce() -> Result<()> + Send>;
+type StreamWork = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// A queue with a thread of its own, which ends when the stream was destroyed and nothing is left.
 pub(crate) struct Stream {
@@ -41,7 +41,7 @@ pub(crate) struct Stream {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Work>,
+    waiting: VecDeque<StreamWork>,
     is_busy: bool,
     is_destroyed: bool,
 }
@@ -114,7 +114,7 @@ impl Stream {
         running().retain(|known| !ptr::eq(&raw const **known, self));
     }
 
-    fn next(&self) -> Option<Work> {
+    fn next(&self) -> Option<StreamWork> {
         let mut queue = self.lock();
         loop {
             if let Some(work) = queue.waiting.pop_front() {

@@ -25,9 +25,9 @@ const GARBAGE: u8 = 0x5a;
 
 /// Which slots had a receive without bytes last. The original looks at what is left of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct WereEmpty(u16);
+struct EmptySlots(u16);
 
-impl WereEmpty {
+impl EmptySlots {
     const fn bit(number: u64) -> u16 {
         1 << (number % MAX_REQUESTS as u64)
     }
@@ -50,7 +50,7 @@ pub(crate) struct FaultyComm {
     pace: Pace,
     shaper: Shaper,
     lost: LostPages,
-    were_empty: WereEmpty,
+    were_empty: EmptySlots,
     /// Where the bytes of each data socket go, one page at a time.
     places: Vec<Arc<Mutex<ArrivalPlaces>>>,
     /// The first request that never gets on the sockets: a thread of the original has ended over
@@ -74,7 +74,7 @@ impl FaultyComm {
             pace: Pace::new(script),
             shaper: Shaper::new(script, number),
             lost: LostPages::new(script),
-            were_empty: WereEmpty::default(),
+            were_empty: EmptySlots::default(),
             places: (0..MAX_SOCKETS).filter(|_| is_placed).map(place).collect(),
             stuck_at: None,
             has_told_of_control: false,

@@ -78,9 +78,9 @@
 //!   environment says it; `parse_error`: why it is refused
 //! - `setup`: the script of the process
 //! - `table`: the functions around the plugin's; `calls`: what a script does to single calls;
-//!   `names`: what callers call requests; `dma_buf`: what the original can register
+//!   `request_pointers`: what callers call requests; `dma_buf`: what the original can register
 //! - `process`, `comm`, `socket_faults`: the hooks of the process, of a comm and of a socket
-//! - `accept_manner`: what accept does before it gives a comm
+//! - `accept_behaviour`: what accept does before it gives a comm
 //! - `comm_faults`: comms that are reset, messages that are lost, pages that leak
 //! - `pace`: how few requests the original takes up with each call. Pure
 //! - `shaper`, `fragment_plan`: how a shaped message lies in pages
@@ -89,7 +89,7 @@
 //! - `process_end`: what the original does to its process
 //! - `log`: lines to the caller's logger
 
-mod accept_manner;
+mod accept_behaviour;
 mod arrival;
 mod calls;
 mod comm;
@@ -99,7 +99,6 @@ mod fault;
 mod fragment_plan;
 mod log;
 mod lost_pages;
-mod names;
 mod pace;
 mod packet_cutter;
 mod parse_error;
@@ -107,6 +106,7 @@ mod process;
 mod process_end;
 mod quirk;
 mod quirks;
+mod request_pointers;
 mod script;
 mod setup;
 mod shape;

@@ -7,7 +7,7 @@ use std::{fmt, io};
 
 use tcpx_softnet::hooks::{CommHooks, Hooks, Side, SocketHooks, SocketRole};
 
-use crate::accept_manner::AcceptManner;
+use crate::accept_behaviour::AcceptBehaviour;
 use crate::comm::FaultyComm;
 use crate::process_end::crash;
 use crate::quirk::Quirk;
@@ -18,12 +18,12 @@ use crate::socket_faults::SocketFaults;
 #[derive(Debug)]
 pub(crate) struct FaultyProcess {
     script: FaultScript,
-    accept: AcceptManner,
+    accept: AcceptBehaviour,
 }
 
 impl FaultyProcess {
     pub(crate) fn new(script: FaultScript) -> Self {
-        Self { accept: script.accept_manner(), script }
+        Self { accept: script.accept_behaviour(), script }
     }
 }
 

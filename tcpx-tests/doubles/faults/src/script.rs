@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tcpx_softnet::hooks::Side;
 
-use crate::accept_manner::AcceptManner;
+use crate::accept_behaviour::AcceptBehaviour;
 use crate::fault::Fault;
 use crate::parse_error::ScriptError;
 use crate::quirk::Quirk;
@@ -69,10 +69,10 @@ impl FaultScript {
     }
 
     /// What accept does for a comm.
-    pub(crate) fn accept_manner(&self) -> AcceptManner {
+    pub(crate) fn accept_behaviour(&self) -> AcceptBehaviour {
         let rules = self.rxdm.as_ref().filter(|_| self.has(Quirk::Rules));
         let rules = rules.map(|rxdm| rxdm.join(RULE_SOCKET));
-        AcceptManner { rules, trusts: self.has(Quirk::Strangers) }
+        AcceptBehaviour { rules, trusts: self.has(Quirk::Strangers) }
     }
 
     /// Checks what a program may have filled in. The error names the first fault that makes no

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tcpx_softnet::{DeviceMemory, Entry, Settings, SettingsError};
-use tcpx_sys::{Logger, NcclResult, Stay};
+use tcpx_sys::{ForkGuard, Logger, NcclResult};
 
 use crate::calls::CallCounter;
 use crate::log;
@@ -56,7 +56,7 @@ pub(crate) fn taken() -> Option<&'static Setup> {
 pub(crate) fn scripted(entry: Entry) -> Option<NcclResult> {
     static CALLS: CallCounter = CallCounter::new();
     {
-        let _stay = Stay::begin().ok()?;
+        let _guard = ForkGuard::begin().ok()?;
     }
     let scripted = match TAKEN.get() {
         Some(setup) => CALLS.count(entry, &setup.script),

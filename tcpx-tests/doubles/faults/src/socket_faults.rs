@@ -18,7 +18,7 @@ const MAX_STORM: usize = 20;
 
 /// What may be done with the socket now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Permit {
+enum SocketPermit {
     /// Move at most this many bytes.
     Bytes(usize),
     /// Behave as if the socket were not ready.
@@ -30,7 +30,7 @@ enum Permit {
 /// What the script wants of one socket.
 #[derive(Debug)]
 pub(crate) struct SocketFaults {
-    disturbance: Option<Disturbance>,
+    disturbance: Option<ScriptedSocket>,
     /// Whether a write to a peer that has gone raises SIGPIPE.
     sigpipe: bool,
     /// Whether its end is never told.
@@ -45,7 +45,7 @@ impl SocketFaults {
         side: Side,
         socket: SocketRole,
     ) -> Option<Self> {
-        let disturbance = Disturbance::new(script, comm, side, socket);
+        let disturbance = ScriptedSocket::new(script, comm, side, socket);
         let (sigpipe, silent) = (script.has(Quirk::Sigpipe), script.has(Quirk::Silence));
         (disturbance.is_some() || sigpipe || silent).then_some(Self {
             disturbance,
@@ -80,7 +80,7 @@ impl SocketHooks for SocketFaults {
 /// One socket that the script wants something of. Pure: its callers give the time, and it says what
 /// to do.
 #[derive(Debug)]
-struct Disturbance {
+struct ScriptedSocket {
     rng: Random,
     short: bool,
     again: bool,
@@ -92,7 +92,7 @@ struct Disturbance {
     left: Option<u64>,
 }
 
-impl Disturbance {
+impl ScriptedSocket {
     /// `None` when the socket is to be left alone.
     fn new(script: &FaultScript, comm: u64, side: Side, socket: SocketRole) -> Option<Self> {
         let shape = script.shape;
@@ -123,9 +123,9 @@ impl Disturbance {
 
     fn limit(&mut self, socket: &TcpStream) -> io::Result<Option<usize>> {
         match self.permit(Instant::now()) {
-            Permit::Bytes(bytes) => Ok(Some(bytes)),
-            Permit::NotReady => Ok(None),
-            Permit::Cut => {
+            SocketPermit::Bytes(bytes) => Ok(Some(bytes)),
+            SocketPermit::NotReady => Ok(None),
+            SocketPermit::Cut => {
                 // If it fails, the connection is gone already.
                 let _ = socket.shutdown(Shutdown::Both);
                 Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by the fault script"))
@@ -134,22 +134,22 @@ impl Disturbance {
     }
 
     /// Asked before every call on the socket.
-    fn permit(&mut self, now: Instant) -> Permit {
+    fn permit(&mut self, now: Instant) -> SocketPermit {
         if self.left == Some(0) {
-            return Permit::Cut;
+            return SocketPermit::Cut;
         }
         if self.resting_until.is_some_and(|until| now < until) {
-            return Permit::NotReady;
+            return SocketPermit::NotReady;
         }
         self.resting_until = None;
         if self.delay && self.rng.one_in(50) {
             let micros = self.rng.up_to(MAX_DELAY_MICROS) as u64;
             self.resting_until = Some(now + Duration::from_micros(micros));
-            return Permit::NotReady;
+            return SocketPermit::NotReady;
         }
         if self.storm > 0 {
             self.storm -= 1;
-            return Permit::NotReady;
+            return SocketPermit::NotReady;
         }
         if self.again && self.rng.one_in(4) {
             self.storm = self.rng.up_to(MAX_STORM);
@@ -159,7 +159,7 @@ impl Disturbance {
             // Mostly large pieces, so that a long message still ends; some of a few bytes.
             bytes = if self.rng.one_in(8) { self.rng.up_to(7) } else { self.rng.up_to(64 << 10) };
         }
-        Permit::Bytes(
+        SocketPermit::Bytes(
             self.left.map_or(bytes, |left| bytes.min(usize::try_from(left).unwrap_or(usize::MAX))),
         )
     }
@@ -179,23 +179,23 @@ mod tests {
     #[test]
     fn undisturbed_sockets_cost_nothing() {
         let script = FaultScript::default();
-        assert!(Disturbance::new(&script, 0, Side::Send, SocketRole::Control).is_none());
+        assert!(ScriptedSocket::new(&script, 0, Side::Send, SocketRole::Control).is_none());
     }
 
     #[test]
     fn a_cut_comes_after_exactly_its_bytes_and_only_on_its_socket() {
         let fault = "cut:recv.data1@10".parse().expect("a fault");
         let script = FaultScript { faults: vec![fault], ..FaultScript::default() };
-        assert!(Disturbance::new(&script, 0, Side::Send, SocketRole::Data(1)).is_none());
-        assert!(Disturbance::new(&script, 0, Side::Recv, SocketRole::Data(0)).is_none());
+        assert!(ScriptedSocket::new(&script, 0, Side::Send, SocketRole::Data(1)).is_none());
+        assert!(ScriptedSocket::new(&script, 0, Side::Recv, SocketRole::Data(0)).is_none());
         let mut cut =
-            Disturbance::new(&script, 0, Side::Recv, SocketRole::Data(1)).expect("a fault");
+            ScriptedSocket::new(&script, 0, Side::Recv, SocketRole::Data(1)).expect("a fault");
         let now = Instant::now();
-        assert_eq!(cut.permit(now), Permit::Bytes(10));
+        assert_eq!(cut.permit(now), SocketPermit::Bytes(10));
         cut.moved(4);
-        assert_eq!(cut.permit(now), Permit::Bytes(6));
+        assert_eq!(cut.permit(now), SocketPermit::Bytes(6));
         cut.moved(6);
-        assert_eq!(cut.permit(now), Permit::Cut);
+        assert_eq!(cut.permit(now), SocketPermit::Cut);
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         let script = FaultScript { shape: Shape::ALL, seed: 5, ..FaultScript::default() };
         let range = || {
             let mut socket =
-                Disturbance::new(&script, 3, Side::Send, SocketRole::Data(0)).expect("shaped");
+                ScriptedSocket::new(&script, 3, Side::Send, SocketRole::Data(0)).expect("shaped");
             let mut now = Instant::now();
             let mut permits = Vec::new();
             for _ in 0..500 {
@@ -214,8 +214,8 @@ mod tests {
         };
         let permits = range();
         assert_eq!(permits, range());
-        let bytes = |permit: &&Permit| matches!(permit, Permit::Bytes(1..=65_536));
+        let bytes = |permit: &&SocketPermit| matches!(permit, SocketPermit::Bytes(1..=65_536));
         assert!(permits.iter().filter(bytes).count() > 50);
-        assert!(permits.contains(&Permit::NotReady));
+        assert!(permits.contains(&SocketPermit::NotReady));
     }
 }

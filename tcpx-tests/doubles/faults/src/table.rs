@@ -8,15 +8,15 @@ use std::ptr;
 
 use tcpx_softnet::Entry;
 use tcpx_sys::{
-    CommDescriptor, CommHealthV1, CommPollV1, Logger, NcclNetV7, NcclResult, NetDeviceHandle,
-    NetProperties, PTR_CUDA, Stay,
+    CommDescriptor, CommHealthV1, CommPollV1, ForkGuard, Logger, NcclNetV7, NcclResult,
+    NetDeviceHandle, NetProperties, PTR_CUDA,
 };
 
 use crate::dma_buf::is_exportable;
 use crate::process_end::close_descriptor_zero;
 use crate::quirk::Quirk;
 use crate::setup::{has, scripted, taken};
-use crate::{log, names, setup};
+use crate::{log, request_pointers, setup};
 
 const SOFT: NcclNetV7 = tcpx_softnet::table();
 const HEALTH: CommHealthV1 = tcpx_softnet::comm_health();
@@ -172,7 +172,7 @@ unsafe extern "C" fn isend(
 /// # Safety
 /// After success the place holds the plugin's pointer to a request.
 unsafe fn name(code: NcclResult, comm: *mut c_void, place: *mut *mut c_void, is_send: bool) {
-    if !code.is_success() || Stay::begin().is_err() {
+    if !code.is_success() || ForkGuard::begin().is_err() {
         return;
     }
     // SAFETY: the caller's promise.
@@ -181,11 +181,11 @@ unsafe fn name(code: NcclResult, comm: *mut c_void, place: *mut *mut c_void, is_
         return;
     }
     if is_send && has(Quirk::Progress) {
-        names::sent(comm, request);
+        request_pointers::sent(comm, request);
     }
     if has(Quirk::Pointers) {
         // SAFETY: as above.
-        unsafe { place.write_unaligned(names::slot_of(comm, request)) };
+        unsafe { place.write_unaligned(request_pointers::slot_of(comm, request)) };
     }
 }
 
@@ -222,7 +222,7 @@ unsafe extern "C" fn iflush(
         return soft!(SOFT.iflush(comm, n, data, sizes, mhandles, request));
     }
     // SAFETY: not NULL; the ABI asks for a request.
-    let mut own = names::request_of(unsafe { request.read_unaligned() });
+    let mut own = request_pointers::request_of(unsafe { request.read_unaligned() });
     soft!(SOFT.iflush(comm, n, data, sizes, mhandles, &raw mut own))
 }
 
@@ -230,7 +230,7 @@ unsafe extern "C" fn test(request: *mut c_void, done: *mut c_int, sizes: *mut c_
     if let Some(code) = scripted(Entry::Test) {
         return code;
     }
-    soft!(SOFT.test(names::request_of(request), done, sizes))
+    soft!(SOFT.test(request_pointers::request_of(request), done, sizes))
 }
 
 unsafe extern "C" fn close_transfer(comm: *mut c_void) -> NcclResult {
@@ -238,8 +238,8 @@ unsafe extern "C" fn close_transfer(comm: *mut c_void) -> NcclResult {
         return code;
     }
     let code = soft!(SOFT.close_send(comm));
-    if code.is_success() && Stay::begin().is_ok() {
-        names::closed(comm);
+    if code.is_success() && ForkGuard::begin().is_ok() {
+        request_pointers::closed(comm);
     }
     code
 }
@@ -252,8 +252,12 @@ unsafe extern "C" fn irecv_consumed(
     if let Some(code) = scripted(Entry::IrecvConsumed) {
         return code;
     }
-    let request = names::request_of(request);
-    if n == 1 && has(Quirk::Progress) && Stay::begin().is_ok() && names::is_send(request) {
+    let request = request_pointers::request_of(request);
+    if n == 1
+        && has(Quirk::Progress)
+        && ForkGuard::begin().is_ok()
+        && request_pointers::is_send(request)
+    {
         log::warn!("irecvConsumed: of a send request");
         return NcclResult::SUCCESS;
     }

@@ -1,7 +1,7 @@
 //! RxDM that hangs, closes or was killed while two ends connect. Threads of the plugin wait for it
 //! and no call does, so the library asks RxDM by itself, and both ends say what is wrong.
 
-use tcpx_testkit::rxdm::{Manner, RxdmServer, metadata_answer};
+use tcpx_testkit::rxdm::{RxdmServer, SocketBehaviour, metadata_answer};
 use tcpx_tests::script::{Command, Failure, Options};
 use tcpx_tests::{Agent, Pair, has_gpu};
 use tempfile::TempDir;
@@ -16,11 +16,11 @@ struct AgentWithRxdm {
 }
 
 impl AgentWithRxdm {
-    fn new(manner: &Manner) -> Self {
+    fn new(behaviour: &SocketBehaviour) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut rxdm = RxdmServer::start(folder.path(), &[]);
         for socket in ["rx_rule_manager", "rx_rule_uninstall"] {
-            rxdm.change(socket, manner.clone());
+            rxdm.change(socket, behaviour.clone());
         }
         let path = folder.path().to_str().expect("a path of words");
         let mut agent = agent(&[("NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX", path)]);
@@ -29,12 +29,12 @@ impl AgentWithRxdm {
     }
 }
 
-fn well() -> Manner {
-    Manner::Answer(metadata_answer())
+fn well() -> SocketBehaviour {
+    SocketBehaviour::Answer(metadata_answer())
 }
 
 /// Returns the errors of two ends whose RxDMs behave in these manners.
-fn failures(left: &Manner, right: &Manner) -> [Failure; 2] {
+fn failures(left: &SocketBehaviour, right: &SocketBehaviour) -> [Failure; 2] {
     let (left, right) = (AgentWithRxdm::new(left), AgentWithRxdm::new(right));
     let mut pair = Pair { left: left.agent, right: right.agent };
     let (of_left, of_right) = pair.join("left", "right").expect_err("they never connect");
@@ -44,14 +44,14 @@ fn failures(left: &Manner, right: &Manner) -> [Failure; 2] {
 }
 
 /// At one end, or at both: the other hears of it in time.
-fn is_named(manner: &Manner, id: &str) {
+fn is_named(behaviour: &SocketBehaviour, id: &str) {
     if !has_gpu() {
         return;
     }
     let well = well();
-    for (left, right) in [(manner, &well), (&well, manner), (manner, manner)] {
+    for (left, right) in [(behaviour, &well), (&well, behaviour), (behaviour, behaviour)] {
         for failure in failures(left, right) {
-            assert!(failure.text.ends_with(&format!("[{id}]")), "{manner:?}: {failure:?}");
+            assert!(failure.text.ends_with(&format!("[{id}]")), "{behaviour:?}: {failure:?}");
             assert!(failure.text.contains("plugin call "), "{failure:?}");
         }
     }
@@ -59,17 +59,17 @@ fn is_named(manner: &Manner, id: &str) {
 
 #[test]
 fn that_hangs() {
-    is_named(&Manner::Hang, "TCPX-505");
+    is_named(&SocketBehaviour::Hang, "TCPX-505");
 }
 
 #[test]
 fn that_closes() {
-    is_named(&Manner::Close, "TCPX-506");
+    is_named(&SocketBehaviour::Close, "TCPX-506");
 }
 
 #[test]
 fn that_was_killed() {
-    is_named(&Manner::Refuse, "TCPX-504");
+    is_named(&SocketBehaviour::Refuse, "TCPX-504");
 }
 
 #[test]

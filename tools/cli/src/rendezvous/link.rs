@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use tcpx_core::{Error, MAX_NOTIFICATION_BYTES, Session};
-use tcpx_wire::frame::{self, Split};
+use tcpx_wire::frame::{self, SplitFrame};
 
 use super::message::{Abort, Greeting, Message, Proof, RELEASE, VERSION, name};
 use super::notes::Notes;
@@ -121,7 +121,7 @@ impl SessionLink<'_> {
         let note = self.way.take(deadline);
         let note = note.map_err(|error| self.unread(error, "notification", deadline))?;
         match frame::split(&note, MAX_NOTIFICATION_BYTES as usize) {
-            Ok(Some(Split { kind: Abort::KIND, body, taken })) if taken == note.len() => {
+            Ok(Some(SplitFrame { kind: Abort::KIND, body, taken })) if taken == note.len() => {
                 Err(Failure::OtherEnd(self.decode::<Abort>(body)?.0))
             }
             _ => Ok(note),

@@ -1,7 +1,7 @@
 //! State of a NIC for the kernel's own device-memory TCP: queues that can be had, and flow rules
 //! that killed processes left.
 
-use tcpx_devmem::{DevmemError, NicFacts, PlacedRule, choose_queues};
+use tcpx_devmem::{DevmemError, InstalledRule, NicFacts, choose_queues};
 use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::kernel as table;
 
@@ -31,7 +31,7 @@ fn check_queues(kernel: &dyn Kernel, nic: &str) -> Option<Finding> {
 
 /// A driver that does not list its rules has none of ours.
 fn check_rules(kernel: &dyn Kernel, nic: &str) -> Option<Finding> {
-    let stale: Vec<PlacedRule> = kernel.stale_rules(nic).unwrap_or_default();
+    let stale: Vec<InstalledRule> = kernel.stale_rules(nic).unwrap_or_default();
     let first = stale.first()?;
     let numbers: Vec<String> = stale.iter().map(|rule| rule.location.to_string()).collect();
     let seen = format!(

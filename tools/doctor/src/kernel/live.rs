@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 use tcpx_devmem::netlink::{Netlink, Refusal, nested};
 use tcpx_devmem::nic::{self, Rings};
-use tcpx_devmem::{Nic, NicFacts, PlacedRule, stale_rules};
+use tcpx_devmem::{InstalledRule, Nic, NicFacts, stale_rules};
 
 use super::log::{self, LogLine};
 use super::questions::{DevmemAnswer, Direction, Kernel, Statistics, ZeroCopyAnswer};
@@ -75,7 +75,7 @@ impl Kernel for LiveKernel {
         NicFacts::ask(&nic, self.deadline).map_err(io::Error::other)
     }
 
-    fn stale_rules(&self, nic: &str) -> io::Result<Vec<PlacedRule>> {
+    fn stale_rules(&self, nic: &str) -> io::Result<Vec<InstalledRule>> {
         let queues = self.queues(nic)?.queues;
         let nic = Nic::named(nic).map_err(io::Error::other)?;
         stale_rules(&nic, &queues)

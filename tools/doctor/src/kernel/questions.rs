@@ -5,7 +5,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use tcpx_devmem::nic::Rings;
-use tcpx_devmem::{NicFacts, PlacedRule};
+use tcpx_devmem::{InstalledRule, NicFacts};
 
 use super::log::LogLine;
 
@@ -87,7 +87,7 @@ pub trait Kernel {
     ///
     /// # Errors
     /// When the driver does not list its rules.
-    fn stale_rules(&self, nic: &str) -> io::Result<Vec<PlacedRule>>;
+    fn stale_rules(&self, nic: &str) -> io::Result<Vec<InstalledRule>>;
 
     /// A NIC's counters, as `ethtool -S` shows them.
     ///

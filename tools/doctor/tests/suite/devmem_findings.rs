@@ -1,6 +1,6 @@
 //! Findings about device memory TCP in the kernel and the NICs' drivers.
 
-use tcpx_devmem::{FlowRule, NicFacts, PlacedRule};
+use tcpx_devmem::{FlowRule, InstalledRule, NicFacts};
 use tcpx_diagnosis::{Dialects, Finding, Severity};
 use tcpx_doctor::{
     DevmemAnswer, HeaderSplit, LogLine, NicCounters, Rings, Statistics, ZeroCopyAnswer,
@@ -143,7 +143,7 @@ fn queues_that_can_be_had() {
 fn flow_rules_that_were_left_behind() {
     let stale = |location| {
         let [from, to] = ["10.0.0.1:5", "10.0.0.2:6"].map(|it| it.parse().expect("an address"));
-        PlacedRule { rule: FlowRule { from, to, queue: 15 }, location }
+        InstalledRule { rule: FlowRule { from, to, queue: 15 }, location }
     };
     let findings = examine_with(|machine| {
         machine.facts.dialects = MAINLINE;

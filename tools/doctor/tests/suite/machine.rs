@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use tcpx_devmem::nic::RxQueue;
-use tcpx_devmem::{NicFacts, PlacedRule};
+use tcpx_devmem::{InstalledRule, NicFacts};
 use tcpx_diagnosis::Finding;
 use tcpx_doctor::{
     DevmemAnswer, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics, ZeroCopyAnswer,
@@ -73,7 +73,7 @@ pub(crate) struct KernelAnswers {
     pub(crate) rings: Option<Rings>,
     pub(crate) flow_steering: Option<bool>,
     pub(crate) queues: Option<NicFacts>,
-    pub(crate) stale_rules: Vec<PlacedRule>,
+    pub(crate) stale_rules: Vec<InstalledRule>,
     pub(crate) locked_memory: Option<u64>,
     pub(crate) open_files: Option<u64>,
     pub(crate) statistics: Option<Statistics>,
@@ -132,7 +132,7 @@ impl Kernel for KernelAnswers {
         Ok(NicFacts { nic: nic.to_owned(), ..facts })
     }
 
-    fn stale_rules(&self, _nic: &str) -> io::Result<Vec<PlacedRule>> {
+    fn stale_rules(&self, _nic: &str) -> io::Result<Vec<InstalledRule>> {
         Ok(self.stale_rules.clone())
     }
 

@@ -15,7 +15,7 @@ use crate::memory::BounceBuffer;
 use crate::sync::exploration::{explore, many};
 use crate::sync::thread;
 
-/// Orders of each story in each run of the tests.
+/// Orders of each scenario in each run of the tests.
 const FEW: usize = 40;
 /// Orders in a deep run. TCPX_TEST_INTERLEAVINGS asks for others.
 const MANY: usize = 400;
@@ -28,7 +28,7 @@ const SHAPES: [(&[usize], usize); 3] =
 
 /// Lanes of one comm, and the script of what happens on them.
 #[derive(Clone, Copy)]
-struct Story {
+struct Scenario {
     side: Side,
     chunks: &'static [usize],
     socket_bytes: usize,
@@ -39,14 +39,14 @@ struct Story {
     watches_after: usize,
 }
 
-impl Story {
-    fn tell(self, memory: &BounceBuffer) {
+impl Scenario {
+    fn run(self, memory: &BounceBuffer) {
         let (ours, theirs): (Vec<_>, Vec<_>) =
             (0..self.lanes).map(|_| connected(self.socket_bytes)).unzip();
         let options = CommOptions { threads: self.threads, ..options() };
         let lanes = Lanes::new(ours, self.side, &options).expect("threads");
         let peers: Vec<_> = theirs.into_iter().map(|socket| self.peer(socket)).collect();
-        let mut caller = Caller { lanes, edges: None, steps: 0, harvested: 0 };
+        let mut caller = TestCaller { lanes, edges: None, steps: 0, harvested: 0 };
         for &bytes in self.chunks {
             for lane in 0..self.lanes {
                 let piece = memory.region().piece(0, bytes);
@@ -89,14 +89,14 @@ impl Story {
 }
 
 /// Calls `test` again and again, or sleeps in between.
-struct Caller {
+struct TestCaller {
     lanes: Lanes,
     edges: Option<Edges>,
     steps: usize,
     harvested: usize,
 }
 
-impl Caller {
+impl TestCaller {
     /// Does what a call of `test` does.
     fn step(&mut self, watches_after: usize) {
         if self.steps == watches_after {
@@ -148,14 +148,15 @@ fn options() -> CommOptions<'static> {
     }
 }
 
-fn tell_all(side: Side, times: usize) {
+fn explore_all(side: Side, times: usize) {
     let memory = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory: &BounceBuffer = Box::leak(Box::new(memory));
     for (chunks, socket_bytes) in SHAPES {
         for (lanes, threads) in [(1, 1), (2, 1), (2, 2)] {
             for watches_after in [0, 1, usize::MAX] {
-                let story = Story { side, chunks, socket_bytes, lanes, threads, watches_after };
-                explore(times, move || story.tell(memory));
+                let scenario =
+                    Scenario { side, chunks, socket_bytes, lanes, threads, watches_after };
+                explore(times, move || scenario.run(memory));
             }
         }
     }
@@ -163,17 +164,17 @@ fn tell_all(side: Side, times: usize) {
 
 #[test]
 fn a_sleeping_caller_is_woken_for_every_receive() {
-    tell_all(Side::Recv, FEW);
+    explore_all(Side::Recv, FEW);
 }
 
 #[test]
 fn a_sleeping_caller_is_woken_for_every_send() {
-    tell_all(Side::Send, FEW);
+    explore_all(Side::Send, FEW);
 }
 
 #[test]
 #[ignore = "deep: 21,600 orders"]
 fn a_sleeping_caller_is_woken_in_any_of_many_orders() {
-    tell_all(Side::Recv, many(MANY));
-    tell_all(Side::Send, many(MANY));
+    explore_all(Side::Recv, many(MANY));
+    explore_all(Side::Send, many(MANY));
 }

@@ -148,18 +148,18 @@ fn memory_is_not_read_after_its_send_has_failed() {
 #[cfg(feature = "hooks")]
 #[test]
 fn a_lane_that_dies_in_silence_stays_connected() {
-    struct Silent;
-    impl SocketHooks for Silent {
+    struct SilentHooks;
+    impl SocketHooks for SilentHooks {
         fn is_silent(&self) -> bool {
             true
         }
     }
-    impl Hooks for Silent {
+    impl Hooks for SilentHooks {
         fn socket(&self, _: u64, _: Side, _: SocketRole) -> Option<Box<dyn SocketHooks>> {
             Some(Box::new(Self))
         }
     }
-    let hooks = HookSet::by(&Silent);
+    let hooks = HookSet::by(&SilentHooks);
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     let memory = bounce.region().piece(0, 1 << 20);
     let Some((lanes, mut peer)) = held_up(hooks, memory) else { return };

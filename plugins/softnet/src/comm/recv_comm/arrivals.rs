@@ -130,7 +130,7 @@ impl RecvComm {
                 memory.part(chunk.offset as usize, bytes.len()).copy_from(bytes);
                 receive.arrived += bytes.len() as u32;
             }
-            nic.let_go(chunk.lane, chunk.held);
+            nic.mark_consumed(chunk.lane, chunk.held);
             chunk.pieces.clear();
             spare.push(chunk.pieces);
         });

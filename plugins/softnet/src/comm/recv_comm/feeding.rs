@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::hooks::{Hook, Pages, Placement};
 use crate::log;
 use crate::memory::{BounceBuffer, ReceivePages, pages_of};
-use crate::nic_memory::log_and_blame;
+use crate::nic_memory::log_and_set_last_error;
 
 /// Reason why no more chunks go to their lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl RecvComm {
             return Ok(false);
         };
         nic.reserve(receive, self.chunk_bytes).map_err(|error| {
-            log_and_blame("test", error);
+            log_and_set_last_error("test", error);
             Failure::Internal
         })
     }

@@ -3,7 +3,7 @@
 use super::RecvComm;
 use crate::failure::Failure;
 use crate::log;
-use crate::nic_memory::blame;
+use crate::nic_memory::set_last_error;
 
 impl RecvComm {
     /// Ends the comm when device memory or its NIC has ended, and logs the reason once.
@@ -20,10 +20,10 @@ impl RecvComm {
     }
 
     /// Notes the reason why the call under way fails, if it is known here.
-    pub(super) fn blame_nic(&mut self) {
+    pub(super) fn record_nic_error(&mut self) {
         let Some(nic) = &mut self.nic else { return };
         if let Some(error) = nic.trouble(&self.lanes) {
-            blame(&error);
+            set_last_error(&error);
         }
     }
 

@@ -89,12 +89,12 @@ impl RegionShare {
             }
             at += piece.len();
         }
-        self.let_go(lane, held);
+        self.mark_consumed(lane, held);
         Ok(())
     }
 
     /// Marks what a chunk has held as copied, so that it is given back.
-    pub(super) fn let_go(&mut self, lane: usize, held: HeldFragments) {
+    pub(super) fn mark_consumed(&mut self, lane: usize, held: HeldFragments) {
         self.consumed[lane].take_fragments(held);
     }
 

@@ -9,11 +9,11 @@ use super::{COMMS, Comm, comm_id, explain, wrong_kind};
 use crate::failure::Failure;
 use crate::log;
 use crate::memory::{BindError, MemoryKind, Registration, cuda_failure, gpu_of_thread};
-use crate::nic_memory::{KERNEL_DEADLINE, gpu_refusal, log_and_blame};
+use crate::nic_memory::{KERNEL_DEADLINE, gpu_refusal, log_and_set_last_error};
 use crate::plugin::mode::Mode;
 use crate::plugin::registry::Id;
 use crate::plugin::runtime::runtime;
-use crate::plugin::{registered, stager_slots};
+use crate::plugin::{registrations, stager_slots};
 
 /// Registers memory.
 pub(crate) fn register(
@@ -48,7 +48,7 @@ pub(crate) fn register(
             None => prepare(id, &registration)?,
         }
     }
-    registered::keep(registration)
+    registrations::insert(registration)
 }
 
 /// Hands memory of a GPU to the NIC that is to send it.
@@ -61,7 +61,7 @@ fn bind(registration: Registration, nic: u32) -> Result<Registration, Failure> {
             BindError::Gpu(error) => gpu_refusal(gpu, &error),
             BindError::Nic(error) => error,
         };
-        log_and_blame("regMr", error);
+        log_and_set_last_error("regMr", error);
         Failure::System
     })
 }

@@ -4,13 +4,13 @@ use tcpx_sys::{LoadMeta, PTR_CUDA};
 use tcpx_testkit::eventually;
 
 use super::child::pair;
-use crate::support::Word;
+use crate::support::PluginPtr;
 use crate::support::pair::Pair;
 
 const LARGE: usize = 4 << 20;
 
 /// Sends one message and gives its entries, all bytes checked, and the request.
-fn entries_of(pair: &mut Pair, bytes: usize) -> (Vec<LoadMeta>, Word) {
+fn entries_of(pair: &mut Pair, bytes: usize) -> (Vec<LoadMeta>, PluginPtr) {
     let send = pair.isend(bytes);
     let (number, recv) = pair.irecv(bytes);
     pair.net.finish_both(send, recv);

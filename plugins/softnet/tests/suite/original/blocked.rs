@@ -9,7 +9,7 @@ use tcpx_testkit::{eventually, process};
 
 use super::child::net;
 use crate::support::exchange::exchange;
-use crate::support::{Memory, Net, Word, blank_device};
+use crate::support::{Memory, Net, PluginPtr, blank_device};
 
 const ENTRIES: [&str; 7] =
     ["listen", "connect", "accept", "regMr", "deregMr", "closeSend/closeRecv", "closeListen"];
@@ -25,7 +25,7 @@ enum Call {
     CloseListen(usize),
 }
 
-fn word(address: usize) -> Word {
+fn word(address: usize) -> PluginPtr {
     ptr::without_provenance_mut(address)
 }
 

@@ -10,12 +10,12 @@ use crate::support::{self, Net, pair};
 const ORIGINAL: &str = "TCPX_SOFT_ORIGINAL";
 
 /// How a process ended, and all that it said.
-pub(crate) struct Ended {
+pub(crate) struct ProcessResult {
     pub(crate) status: ExitStatus,
     pub(crate) text: String,
 }
 
-impl Ended {
+impl ProcessResult {
     /// Whether its test passed.
     pub(crate) fn passed(&self) -> bool {
         self.status.success() && self.text.contains("1 passed")
@@ -43,16 +43,21 @@ macro_rules! test_of {
 
 impl Test {
     /// Runs the part with these quirks, none when empty, and variables.
-    pub(crate) fn run(self, quirks: &str, variables: &[(&str, &str)]) -> Ended {
+    pub(crate) fn run(self, quirks: &str, variables: &[(&str, &str)]) -> ProcessResult {
         self.run_as("part", quirks, variables)
     }
 
     /// The same in a role.
-    pub(crate) fn run_as(self, role: &str, quirks: &str, variables: &[(&str, &str)]) -> Ended {
+    pub(crate) fn run_as(
+        self,
+        role: &str,
+        quirks: &str,
+        variables: &[(&str, &str)],
+    ) -> ProcessResult {
         let mut command = process::again(self.0, role);
         command.env(ORIGINAL, quirks).env("TCPX_SOFT_IFNAME", "=lo").env("TCPX_SOFT_HELPERS", "0");
         let output = process::finish(command.envs(variables.iter().copied()), 2 * PATIENCE);
-        Ended { status: output.status, text: process::printed(&output) }
+        ProcessResult { status: output.status, text: process::printed(&output) }
     }
 
     /// The part passes with the quirk, and does not pass without it.

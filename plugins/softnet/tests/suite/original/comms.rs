@@ -10,7 +10,7 @@ use tcpx_testkit::{eventually, report_skip};
 
 use super::child::{net, pair};
 use crate::support::sockets::OVERFLOWS_BYTES;
-use crate::support::{Memory, Word, blank_device};
+use crate::support::{Memory, PluginPtr, blank_device};
 
 fn the_receiver_goes_in_mid_transfer() {
     let mut pair = pair(OVERFLOWS_BYTES, PTR_HOST);
@@ -147,8 +147,8 @@ fn another_gpu_accepts() {
     let (mut handle, listen) = net.listen();
     drop(entered);
     let mut device = blank_device();
-    let mut send: Word = ptr::null_mut();
-    let mut accepted: (i32, Word) = (0, ptr::null_mut());
+    let mut send: PluginPtr = ptr::null_mut();
+    let mut accepted: (i32, PluginPtr) = (0, ptr::null_mut());
     eventually(|| {
         if send.is_null() {
             let (rc, comm) = net.connect(&mut handle);

@@ -7,7 +7,7 @@ use tcpx_sys::{NetProperties, PTR_CUDA};
 use tcpx_testkit::process;
 
 use super::child::{net, pair};
-use crate::support::{Word, blank_device};
+use crate::support::{PluginPtr, blank_device};
 
 /// Each misuse, and a word of the line that names it.
 const ACTS: [(&str, &str); 16] = [
@@ -32,7 +32,7 @@ const ACTS: [(&str, &str); 16] = [
 fn act(name: &str) -> i32 {
     let net = net();
     let mut local = 0u64;
-    let unknown: Word = (&raw mut local).cast();
+    let unknown: PluginPtr = (&raw mut local).cast();
     let (mut handle, listen) = net.listen();
     match name {
         "connect after the comm" | "accept after the comm" => {
@@ -66,7 +66,7 @@ fn act(name: &str) -> i32 {
     }
 }
 
-fn act_on_a_pair(name: &str, unknown: Word) -> i32 {
+fn act_on_a_pair(name: &str, unknown: PluginPtr) -> i32 {
     let mut pair = pair(4096, PTR_CUDA);
     let (net, comm) = (pair.net, pair.receiver.comm);
     let (_, recv) = pair.irecv(1);

@@ -9,7 +9,7 @@ use tcpx_sys::PTR_CUDA;
 use tcpx_testkit::process;
 
 use super::child::{Test, net, pair};
-use crate::support::{Memory, Receiver, Sender, Word, sockets};
+use crate::support::{Memory, PluginPtr, Receiver, Sender, sockets};
 
 /// How it ends, as a process's role says.
 const DONE: &str = "all done";
@@ -30,14 +30,14 @@ fn number(name: &str) -> usize {
 struct Channel {
     sender: Sender,
     receiver: Receiver,
-    sends: VecDeque<Word>,
-    receives: VecDeque<(u64, Word)>,
+    sends: VecDeque<PluginPtr>,
+    receives: VecDeque<(u64, PluginPtr)>,
     posted: usize,
     done: usize,
 }
 
 impl Channel {
-    fn post(&mut self, memory: &mut Memory, bytes: usize, mhandle: Word) {
+    fn post(&mut self, memory: &mut Memory, bytes: usize, mhandle: PluginPtr) {
         while self.receives.len() < WINDOW && self.posted < MESSAGES {
             let net = self.sender.net;
             let (rc, send) = net.isend(self.sender.comm, memory.data(), bytes as i32, mhandle);

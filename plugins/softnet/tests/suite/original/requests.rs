@@ -7,13 +7,13 @@ use tcpx_sys::PTR_CUDA;
 use tcpx_testkit::eventually;
 
 use super::child::pair;
-use crate::support::Word;
+use crate::support::PluginPtr;
 use crate::support::pair::Pair;
 
 const SMALL: usize = 1000;
 
 /// Calls of `test` until all are done, oldest first.
-fn calls_until_done(pair: &Pair, requests: &[Word]) -> usize {
+fn calls_until_done(pair: &Pair, requests: &[PluginPtr]) -> usize {
     let mut calls = 0;
     for &request in requests {
         eventually(|| {

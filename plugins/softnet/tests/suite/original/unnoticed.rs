@@ -8,14 +8,14 @@ use tcpx_testkit::eventually;
 
 use super::child::{net, pair};
 use crate::support::pair::Pair;
-use crate::support::{Word, blank_device};
+use crate::support::{PluginPtr, blank_device};
 
 const BYTES: usize = 100_000;
 /// Number of calls after which every request is done that ever gets done.
 const CALLS: usize = 2000;
 
 /// None of these is ever done, and no call fails.
-fn never_done(pair: &Pair, requests: &[Word]) {
+fn never_done(pair: &Pair, requests: &[PluginPtr]) {
     for _ in 0..CALLS {
         for &request in requests {
             assert_eq!(pair.net.test(request), (0, 0));
@@ -100,9 +100,9 @@ fn stray_connections_are_taken_for_the_peer() {
     let net = net();
     let (handle, listen) = net.listen();
     let port = port_of(&handle);
-    let stranger = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a listener");
+    let stray = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a listener");
     for _ in 0..3 {
-        let _ = stranger().write_all(&[7; 100]);
+        let _ = stray().write_all(&[7; 100]);
     }
     assert_eq!(net.accept_all(listen).0, 3, "three tries");
 
@@ -113,12 +113,12 @@ fn stray_connections_are_taken_for_the_peer() {
     let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a listener");
     for _ in 0..CALLS {
         let (rc, comm) = net.connect(&mut handle);
-        assert!(rc == 0 && comm.is_null(), "the stranger is heard first");
+        assert!(rc == 0 && comm.is_null(), "the stray connection is read first");
         let (rc, comm) = net.accept(listen, &mut device);
-        assert!(rc == 0 && comm.is_null(), "the stranger is heard first");
+        assert!(rc == 0 && comm.is_null(), "the stray connection is read first");
     }
     drop(silent);
-    let mut ends: [Word; 2] = [std::ptr::null_mut(); 2];
+    let mut ends: [PluginPtr; 2] = [std::ptr::null_mut(); 2];
     eventually(|| {
         if ends[0].is_null() {
             ends[0] = net.connect(&mut handle).1;

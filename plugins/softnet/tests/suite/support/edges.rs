@@ -10,10 +10,10 @@ use tcpx_softnet::comm_poll;
 use tcpx_sys::{CommDescriptor, MAX_COMM_DESCRIPTORS};
 use tcpx_testkit::PATIENCE;
 
-use super::{Net, Word};
+use super::{Net, PluginPtr};
 
 /// The code, and the first `capacity` descriptors of all that the comm has.
-pub(crate) fn descriptors(comm: Word, capacity: usize) -> (c_int, Vec<CommDescriptor>, usize) {
+pub(crate) fn descriptors(comm: PluginPtr, capacity: usize) -> (c_int, Vec<CommDescriptor>, usize) {
     let mut all = [CommDescriptor::default(); MAX_COMM_DESCRIPTORS];
     let mut count = 0;
     let ask = comm_poll().descriptors.expect("it is set");
@@ -24,7 +24,7 @@ pub(crate) fn descriptors(comm: Word, capacity: usize) -> (c_int, Vec<CommDescri
 }
 
 /// The code and the answer.
-pub(crate) fn needs_call(comm: Word) -> (c_int, c_int) {
+pub(crate) fn needs_call(comm: PluginPtr) -> (c_int, c_int) {
     let mut answer = 7;
     // SAFETY: the output is a live int; any word may be a comm.
     let rc = unsafe { comm_poll().needs_call.expect("it is set")(comm, &raw mut answer) }.0;
@@ -35,7 +35,7 @@ pub(crate) fn needs_call(comm: Word) -> (c_int, c_int) {
 pub(crate) struct Edges {
     set: OwnedFd,
     net: Net,
-    comm: Word,
+    comm: PluginPtr,
     /// How often it waited.
     pub(crate) waits: AtomicU64,
     /// How often `test` was called because it was said to get further.
@@ -46,7 +46,7 @@ pub(crate) struct Edges {
 unsafe impl Sync for Edges {}
 
 impl Edges {
-    pub(crate) fn of(net: Net, comm: Word) -> Self {
+    pub(crate) fn of(net: Net, comm: PluginPtr) -> Self {
         // SAFETY: takes no pointers.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         assert!(fd >= 0);
@@ -85,7 +85,7 @@ impl Edges {
 
     /// Calls `test` only when an edge came or when it is said to get further. The final answer: 0
     /// for done. A wake-up that is lost is a failure, after a long time.
-    pub(crate) fn finish(&self, request: Word) -> c_int {
+    pub(crate) fn finish(&self, request: PluginPtr) -> c_int {
         let start = Instant::now();
         loop {
             let (rc, done) = self.net.test(request);

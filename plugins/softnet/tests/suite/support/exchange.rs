@@ -5,17 +5,17 @@ use std::collections::VecDeque;
 use tcpx_sys::PTR_HOST;
 use tcpx_testkit::pattern::first_difference;
 
-use super::{Memory, Receiver, Sender, Word};
+use super::{Memory, PluginPtr, Receiver, Sender};
 
 /// Around every boundary there is: nothing, pages, the inline limit, chunks.
 pub(crate) const SIZES: [usize; 12] =
     [0, 1, 4095, 4096, 4097, 8191, 8193, 65_536, 100_001, 524_288, 524_289, (4 << 20) - 3];
 
 /// Sends `sizes` with up to `window` requests in flight.
-fn send_all(sender: Sender, kind: i32, sizes: &[usize], window: usize, wait: impl Fn(Word)) {
+fn send_all(sender: Sender, kind: i32, sizes: &[usize], window: usize, wait: impl Fn(PluginPtr)) {
     let net = sender.net;
-    let mut requests: VecDeque<(Memory, Word, Word)> = VecDeque::new();
-    let finish = |request: Option<(Memory, Word, Word)>| {
+    let mut requests: VecDeque<(Memory, PluginPtr, PluginPtr)> = VecDeque::new();
+    let finish = |request: Option<(Memory, PluginPtr, PluginPtr)>| {
         let (_memory, mhandle, request) = request.expect("a request");
         wait(request);
         assert_eq!(net.deregister(sender.comm, mhandle), 0);
@@ -67,7 +67,7 @@ pub(crate) fn exchange_with(
     kinds: (i32, i32),
     sizes: &[usize],
     window: usize,
-    (wait_to_send, wait_to_receive): (impl Fn(Word) + Send, impl Fn(Word)),
+    (wait_to_send, wait_to_receive): (impl Fn(PluginPtr) + Send, impl Fn(PluginPtr)),
 ) {
     std::thread::scope(|scope| {
         scope.spawn(move || send_all(sender, kinds.0, sizes, window, wait_to_send));
@@ -81,7 +81,7 @@ fn receive_all(
     kind: i32,
     sizes: &[usize],
     window: usize,
-    wait: impl Fn(Word),
+    wait: impl Fn(PluginPtr),
 ) {
     let (net, comm) = (receiver.net, receiver.comm);
     let largest = sizes.iter().copied().max().unwrap_or(0);

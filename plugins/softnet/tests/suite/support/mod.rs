@@ -20,7 +20,7 @@ use tcpx_sys::{
 use tcpx_testkit::{PATIENCE, eventually, pattern, process};
 
 /// A word of the plugin's: comm, registration or request.
-pub(crate) type Word = *mut c_void;
+pub(crate) type PluginPtr = *mut c_void;
 
 /// The table after `init`.
 #[derive(Clone, Copy)]
@@ -127,14 +127,14 @@ macro_rules! call {
 }
 
 impl Net {
-    pub(crate) fn listen(self) -> (NetHandle, Word) {
+    pub(crate) fn listen(self) -> (NetHandle, PluginPtr) {
         let (mut handle, mut comm) = (NetHandle::zeroed(), ptr::null_mut());
         let rc = call!(self, listen(0, (&raw mut handle).cast(), &raw mut comm));
         assert_eq!(rc, 0);
         (handle, comm)
     }
 
-    pub(crate) fn connect(self, handle: &mut NetHandle) -> (c_int, Word) {
+    pub(crate) fn connect(self, handle: &mut NetHandle) -> (c_int, PluginPtr) {
         let mut comm = ptr::null_mut();
         let mut device = ptr::null_mut();
         let rc =
@@ -142,7 +142,11 @@ impl Net {
         (rc, comm)
     }
 
-    pub(crate) fn accept(self, listen: Word, device: &mut NetDeviceHandle) -> (c_int, Word) {
+    pub(crate) fn accept(
+        self,
+        listen: PluginPtr,
+        device: &mut NetDeviceHandle,
+    ) -> (c_int, PluginPtr) {
         let mut comm = ptr::null_mut();
         let mut place: *mut NetDeviceHandle = device;
         let rc = call!(self, accept(listen, &raw mut comm, &raw mut place));
@@ -150,12 +154,12 @@ impl Net {
     }
 
     /// Polls until the final answer.
-    pub(crate) fn connect_all(self, handle: &mut NetHandle) -> (c_int, Word) {
+    pub(crate) fn connect_all(self, handle: &mut NetHandle) -> (c_int, PluginPtr) {
         eventually(|| Some(self.connect(handle)).filter(|&(rc, comm)| rc != 0 || !comm.is_null()))
     }
 
     /// Polls until the final answer.
-    pub(crate) fn accept_all(self, listen: Word) -> (c_int, Word, NetDeviceHandle) {
+    pub(crate) fn accept_all(self, listen: PluginPtr) -> (c_int, PluginPtr, NetDeviceHandle) {
         let mut device = blank_device();
         let (rc, comm) = eventually(|| {
             Some(self.accept(listen, &mut device)).filter(|&(rc, comm)| rc != 0 || !comm.is_null())
@@ -165,27 +169,27 @@ impl Net {
 
     pub(crate) fn register(
         self,
-        comm: Word,
+        comm: PluginPtr,
         data: *mut u8,
         bytes: usize,
         kind: c_int,
-    ) -> (c_int, Word) {
+    ) -> (c_int, PluginPtr) {
         let mut mhandle = ptr::null_mut();
         let rc = call!(self, reg_mr(comm, data.cast(), bytes as c_int, kind, &raw mut mhandle));
         (rc, mhandle)
     }
 
-    pub(crate) fn deregister(self, comm: Word, mhandle: Word) -> c_int {
+    pub(crate) fn deregister(self, comm: PluginPtr, mhandle: PluginPtr) -> c_int {
         call!(self, dereg_mr(comm, mhandle))
     }
 
     pub(crate) fn isend(
         self,
-        comm: Word,
+        comm: PluginPtr,
         data: *mut u8,
         bytes: c_int,
-        mhandle: Word,
-    ) -> (c_int, Word) {
+        mhandle: PluginPtr,
+    ) -> (c_int, PluginPtr) {
         let mut request = ptr::null_mut();
         let rc = call!(self, isend(comm, data.cast(), bytes, 7, mhandle, &raw mut request));
         (rc, request)
@@ -193,12 +197,12 @@ impl Net {
 
     pub(crate) fn irecv(
         self,
-        comm: Word,
+        comm: PluginPtr,
         data: *mut u8,
         bytes: c_int,
-        mhandle: Word,
-    ) -> (c_int, Word) {
-        let (mut data, mut size, mut tag): (Word, c_int, c_int) = (data.cast(), bytes, 9);
+        mhandle: PluginPtr,
+    ) -> (c_int, PluginPtr) {
+        let (mut data, mut size, mut tag): (PluginPtr, c_int, c_int) = (data.cast(), bytes, 9);
         let (mut mhandle, mut request) = (mhandle, ptr::null_mut());
         let rc = call!(
             self,
@@ -216,7 +220,7 @@ impl Net {
     }
 
     /// Return code and `done`; checks that `sizes` is left alone.
-    pub(crate) fn test(self, request: Word) -> (c_int, c_int) {
+    pub(crate) fn test(self, request: PluginPtr) -> (c_int, c_int) {
         let (mut done, mut sizes) = (77, 4711);
         let rc = call!(self, test(request, &raw mut done, &raw mut sizes));
         assert_eq!(sizes, 4711, "test never writes sizes");
@@ -224,7 +228,7 @@ impl Net {
     }
 
     /// Tests until done; any error fails.
-    pub(crate) fn finish(self, request: Word) {
+    pub(crate) fn finish(self, request: PluginPtr) {
         eventually(|| {
             let (rc, done) = self.test(request);
             assert_eq!(rc, 0, "test failed");
@@ -233,7 +237,7 @@ impl Net {
     }
 
     /// Drives a send and its receive from one thread until both are done; any error fails.
-    pub(crate) fn finish_both(self, send: Word, recv: Word) {
+    pub(crate) fn finish_both(self, send: PluginPtr, recv: PluginPtr) {
         let (mut sent, mut received) = (false, false);
         let done = |request| {
             let (rc, done) = self.test(request);
@@ -248,7 +252,7 @@ impl Net {
     }
 
     /// Tests until an error comes; done fails.
-    pub(crate) fn fails_with(self, request: Word) -> c_int {
+    pub(crate) fn fails_with(self, request: PluginPtr) -> c_int {
         eventually(|| {
             let (rc, done) = self.test(request);
             assert_eq!(done, 0, "must not complete");
@@ -256,12 +260,12 @@ impl Net {
         })
     }
 
-    pub(crate) fn consumed(self, comm: Word, request: Word) -> c_int {
+    pub(crate) fn consumed(self, comm: PluginPtr, request: PluginPtr) -> c_int {
         call!(self, irecv_consumed(comm, 1, request))
     }
 
     /// The size query that iflush is.
-    pub(crate) fn received(self, comm: Word, request: Word) -> (c_int, c_int) {
+    pub(crate) fn received(self, comm: PluginPtr, request: PluginPtr) -> (c_int, c_int) {
         let (mut size, mut request) = (-5, request);
         let rc = call!(
             self,
@@ -270,11 +274,11 @@ impl Net {
         (rc, size)
     }
 
-    pub(crate) fn close(self, comm: Word) -> c_int {
+    pub(crate) fn close(self, comm: PluginPtr) -> c_int {
         call!(self, close_send(comm))
     }
 
-    pub(crate) fn close_listen(self, comm: Word) -> c_int {
+    pub(crate) fn close_listen(self, comm: PluginPtr) -> c_int {
         call!(self, close_listen(comm))
     }
 
@@ -350,7 +354,7 @@ impl Memory {
 #[derive(Clone, Copy)]
 pub(crate) struct Sender {
     pub(crate) net: Net,
-    pub(crate) comm: Word,
+    pub(crate) comm: PluginPtr,
 }
 
 // SAFETY: the comm is an id, and the tests use each comm from one thread at a time.

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::{Memory, Net, Receiver, Sender, Word, sockets};
+use super::{Memory, Net, PluginPtr, Receiver, Sender, sockets};
 
 /// A pair with one buffer, registered as memory of one kind on both ends.
 pub(crate) struct Pair {
@@ -10,7 +10,7 @@ pub(crate) struct Pair {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) memory: Memory,
-    pub(crate) mhandle: Word,
+    pub(crate) mhandle: PluginPtr,
 }
 
 impl Pair {
@@ -24,19 +24,19 @@ impl Pair {
         Self { net, sender, receiver, memory, mhandle }
     }
 
-    pub(crate) fn isend(&mut self, bytes: usize) -> Word {
+    pub(crate) fn isend(&mut self, bytes: usize) -> PluginPtr {
         let data = self.memory.data();
         let (rc, request) = self.net.isend(self.sender.comm, data, bytes as c_int, self.mhandle);
         assert_eq!(rc, 0);
         request
     }
 
-    pub(crate) fn irecv(&mut self, bytes: usize) -> (u64, Word) {
+    pub(crate) fn irecv(&mut self, bytes: usize) -> (u64, PluginPtr) {
         let data = self.memory.data();
         self.receiver.post(data, bytes, self.mhandle)
     }
 
-    pub(crate) fn consumed(&self, request: Word) -> c_int {
+    pub(crate) fn consumed(&self, request: PluginPtr) -> c_int {
         self.net.consumed(self.receiver.comm, request)
     }
 

@@ -5,12 +5,12 @@ use std::ffi::c_int;
 
 use tcpx_sys::{LoadMeta, NetUnpackMeta, UnpackNetDeviceHandle};
 
-use super::{Net, Word};
+use super::{Net, PluginPtr};
 
 /// A receive comm and its unpack queue.
 pub(crate) struct Receiver {
     pub(crate) net: Net,
-    pub(crate) comm: Word,
+    pub(crate) comm: PluginPtr,
     meta: *const NetUnpackMeta,
     bounce: *const u8,
     posted: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Receiver {
 unsafe impl Send for Receiver {}
 
 impl Receiver {
-    pub(crate) fn new(net: Net, comm: Word, device: *const UnpackNetDeviceHandle) -> Self {
+    pub(crate) fn new(net: Net, comm: PluginPtr, device: *const UnpackNetDeviceHandle) -> Self {
         // SAFETY: accept returned this pointer, and the comm is open.
         let device = unsafe { device.read() };
         assert_eq!(device.head, u64::MAX);
@@ -28,7 +28,12 @@ impl Receiver {
     }
 
     /// Posts a receive; its number is how many were posted before.
-    pub(crate) fn post(&mut self, data: *mut u8, bytes: usize, mhandle: Word) -> (u64, Word) {
+    pub(crate) fn post(
+        &mut self,
+        data: *mut u8,
+        bytes: usize,
+        mhandle: PluginPtr,
+    ) -> (u64, PluginPtr) {
         let (rc, posted) = self.try_post(data, bytes, mhandle);
         assert_eq!(rc, 0);
         posted
@@ -39,8 +44,8 @@ impl Receiver {
         &mut self,
         data: *mut u8,
         bytes: usize,
-        mhandle: Word,
-    ) -> (c_int, (u64, Word)) {
+        mhandle: PluginPtr,
+    ) -> (c_int, (u64, PluginPtr)) {
         let (rc, request) = self.net.irecv(self.comm, data, bytes as c_int, mhandle);
         let number = self.posted;
         self.posted += u64::from(rc == 0);

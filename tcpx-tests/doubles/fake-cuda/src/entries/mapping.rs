@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
     CUmemGenericAllocationHandle, CUmemLocationType, CUresult,
 };
 
-use crate::address_space::{READ, Range, Side, WRITE, space};
+use crate::address_space::{AddressKind, READ, Range, WRITE, space};
 use crate::gpu::gpu;
 use crate::handles::Handles;
 use crate::pages::Pages;
@@ -22,10 +22,10 @@ use crate::stream::wait_for;
 const GRANULARITY: u64 = 2 << 20;
 
 /// Memory that was made and may be mapped.
-static MADE: Handles<Made> = Handles::new();
+static ALLOCATIONS: Handles<PhysicalAllocation> = Handles::new();
 
 #[derive(Debug)]
-struct Made {
+struct PhysicalAllocation {
     gpu: u32,
     bytes: u64,
     pages: Arc<Pages>,
@@ -112,7 +112,11 @@ unsafe extern "C" fn cuMemCreate(
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         space().check_room(gpu, bytes)?;
-        let made = MADE.insert::<()>(Arc::new(Made { gpu, bytes, pages: Pages::of_gpu(bytes)? }));
+        let made = ALLOCATIONS.insert::<()>(Arc::new(PhysicalAllocation {
+            gpu,
+            bytes,
+            pages: Pages::of_gpu(bytes)?,
+        }));
         // SAFETY: the caller keeps the driver's contract.
         unsafe { put(handle, made.addr() as u64) }
     })
@@ -121,7 +125,7 @@ unsafe extern "C" fn cuMemCreate(
 /// Memory that is mapped stays.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
-    answer(|| MADE.remove::<()>(ptr::without_provenance_mut(handle as usize)).map(drop))
+    answer(|| ALLOCATIONS.remove::<()>(ptr::without_provenance_mut(handle as usize)).map(drop))
 }
 
 #[unsafe(no_mangle)]
@@ -133,7 +137,7 @@ extern "C" fn cuMemMap(
     flags: c_ulonglong,
 ) -> CUresult {
     answer(|| {
-        let made = MADE.get::<()>(ptr::without_provenance_mut(handle as usize))?;
+        let made = ALLOCATIONS.get::<()>(ptr::without_provenance_mut(handle as usize))?;
         let bytes = bytes as u64;
         check_multiple(bytes)?;
         let mut space = space();
@@ -147,7 +151,7 @@ extern "C" fn cuMemMap(
             offset: 0,
             gpu: made.gpu,
             rights: 0,
-            side: Side::Device,
+            side: AddressKind::Device,
             reservation: None,
         };
         space.insert(address, range);
@@ -185,7 +189,7 @@ extern "C" fn cuMemUnmap(address: CUdeviceptr, bytes: usize) -> CUresult {
     answer(|| {
         wait_for(|_| true);
         let is_it = |range: &Range| range.reservation.is_none() && range.bytes == bytes as u64;
-        let is_mapping = |range: &Range| is_it(range) && range.side == Side::Device;
+        let is_mapping = |range: &Range| is_it(range) && range.side == AddressKind::Device;
         let mut space = space();
         space.remove(address, is_mapping).map(drop)
     })

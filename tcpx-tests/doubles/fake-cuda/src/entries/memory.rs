@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUmemRangeHandleType, CUresult};
 
-use crate::address_space::{READ, Range, Side, WRITE, space};
+use crate::address_space::{AddressKind, READ, Range, WRITE, space};
 use crate::current;
 use crate::export::export;
 use crate::pages::{PAGE_BYTES, Pages};
@@ -42,7 +42,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> C
             offset: offset as usize,
             gpu,
             rights: READ | WRITE,
-            side: Side::Device,
+            side: AddressKind::Device,
             reservation: Some(reservation),
         };
         space().insert(start, range);
@@ -57,7 +57,7 @@ extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> CUresult {
         let gpu = current::working()?;
         wait_for(|other| ptr::eq(other, gpu));
         let is_allocation =
-            |range: &Range| range.side == Side::Device && range.reservation.is_some();
+            |range: &Range| range.side == AddressKind::Device && range.reservation.is_some();
         space().remove(address, is_allocation).map(drop)
     })
 }
@@ -86,8 +86,8 @@ unsafe extern "C" fn cuMemHostAlloc(
             reservation,
         };
         let mut space = space();
-        space.insert(start, range(Side::Host { alias }, None));
-        space.insert(alias, range(Side::Alias { host: start }, Some(reservation)));
+        space.insert(start, range(AddressKind::Host { alias }, None));
+        space.insert(alias, range(AddressKind::Alias { host: start }, Some(reservation)));
         Ok(())
     })
 }
@@ -98,12 +98,14 @@ extern "C" fn cuMemFreeHost(host: *mut c_void) -> CUresult {
     answer(|| {
         current::working()?;
         wait_for(|_| true);
-        let is_pinned = |range: &Range| matches!(range.side, Side::Host { .. });
+        let is_pinned = |range: &Range| matches!(range.side, AddressKind::Host { .. });
         let mut space = space();
         let range = space.remove(host.addr() as u64, is_pinned)?;
         match range.side {
-            Side::Host { alias } => space.remove(alias, |_| true).map(drop),
-            Side::Device | Side::Registered { .. } | Side::Alias { .. } => Ok(()),
+            AddressKind::Host { alias } => space.remove(alias, |_| true).map(drop),
+            AddressKind::Device | AddressKind::Registered { .. } | AddressKind::Alias { .. } => {
+                Ok(())
+            }
         }
     })
 }
@@ -120,7 +122,7 @@ unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
         let address = host.addr() as u64;
         let space = space();
         let (start, range) = space.range_of(address).filter(|_| flags == 0).ok_or(invalid)?;
-        let (Side::Host { alias } | Side::Registered { alias }) = range.side else {
+        let (AddressKind::Host { alias } | AddressKind::Registered { alias }) = range.side else {
             return Err(invalid);
         };
         // SAFETY: the caller keeps the driver's contract.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::sys::{CUdeviceptr, CUmemorytype, CUpointer_attribute as Attribute, CUresult};
 
-use crate::address_space::{Side, space};
+use crate::address_space::{AddressKind, space};
 use crate::current;
 use crate::status::{answer, put};
 
@@ -29,7 +29,7 @@ unsafe extern "C" fn cuPointerGetAttribute(
         let space = space();
         let (start, range) = space.range_of(address).ok_or(invalid)?;
         let within = address - start;
-        let on_host = range.side != Side::Device;
+        let on_host = range.side != AddressKind::Device;
         let short = match attribute {
             MEMORY_TYPE if on_host => Some(CUmemorytype::CU_MEMORYTYPE_HOST as u32),
             MEMORY_TYPE => Some(CUmemorytype::CU_MEMORYTYPE_DEVICE as u32),
@@ -43,11 +43,13 @@ unsafe extern "C" fn cuPointerGetAttribute(
             return unsafe { put(value.cast::<u32>(), short) };
         }
         let long = match (attribute, range.side) {
-            (DEVICE_POINTER, Side::Host { alias } | Side::Registered { alias }) => alias + within,
-            (DEVICE_POINTER, Side::Device | Side::Alias { .. }) => address,
-            (HOST_POINTER, Side::Host { .. } | Side::Registered { .. }) => address,
-            (HOST_POINTER, Side::Alias { host }) => host + within,
-            (HOST_POINTER, Side::Device) => return Err(invalid),
+            (DEVICE_POINTER, AddressKind::Host { alias } | AddressKind::Registered { alias }) => {
+                alias + within
+            }
+            (DEVICE_POINTER, AddressKind::Device | AddressKind::Alias { .. }) => address,
+            (HOST_POINTER, AddressKind::Host { .. } | AddressKind::Registered { .. }) => address,
+            (HOST_POINTER, AddressKind::Alias { host }) => host + within,
+            (HOST_POINTER, AddressKind::Device) => return Err(invalid),
             (RANGE_START_ADDR, _) => start,
             (RANGE_SIZE, _) => range.bytes,
             _ => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),

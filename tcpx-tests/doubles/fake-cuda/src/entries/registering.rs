@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CUresult};
 
-use crate::address_space::{READ, Range, Side, WRITE, space};
+use crate::address_space::{AddressKind, READ, Range, WRITE, space};
 use crate::current;
 use crate::pages::{PAGE_BYTES, Pages};
 use crate::program_memory::Backing;
@@ -53,8 +53,8 @@ extern "C" fn cuMemHostRegister_v2(host: *mut c_void, bytes: usize, flags: c_uin
             side,
             reservation,
         };
-        space.insert(start, range(Side::Registered { alias }, None));
-        space.insert(alias, range(Side::Alias { host: start }, Some(reservation)));
+        space.insert(start, range(AddressKind::Registered { alias }, None));
+        space.insert(alias, range(AddressKind::Alias { host: start }, Some(reservation)));
         Ok(())
     })
 }
@@ -70,10 +70,12 @@ extern "C" fn cuMemHostUnregister(host: *mut c_void) -> CUresult {
         let mut space = space();
         let (alias, bytes, backing) = match space.range_of(start) {
             Some((at, range)) if at == start => match range.side {
-                Side::Registered { alias } => (alias, range.bytes, range.pages.backing().cloned()),
+                AddressKind::Registered { alias } => {
+                    (alias, range.bytes, range.pages.backing().cloned())
+                }
                 _ => return Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
             },
-            Some((_, Range { side: Side::Registered { .. }, .. })) => {
+            Some((_, Range { side: AddressKind::Registered { .. }, .. })) => {
                 return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
             }
             _ => return Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),

@@ -11,7 +11,7 @@ use cudarc::driver::sys::{
 };
 
 use super::copies::own_stream;
-use crate::address_space::{Place, READ, WRITE, space};
+use crate::address_space::{MemoryLocation, READ, WRITE, space};
 use crate::current;
 use crate::status::{Result, answer, put};
 use crate::stream::{STREAMS, Stream};
@@ -63,7 +63,7 @@ extern "C" fn cuStreamSynchronize(stream: CUstream) -> CUresult {
 }
 
 /// A 32-bit word that a stream looks at or writes.
-fn word(address: CUdeviceptr, rights: u32) -> Result<Place> {
+fn word(address: CUdeviceptr, rights: u32) -> Result<MemoryLocation> {
     let place = space().place(address, 4, rights)?;
     place
         .filter(|place| place.pages.word(place.offset).is_some())

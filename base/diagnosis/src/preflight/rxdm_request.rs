@@ -20,7 +20,7 @@ const MAX_POOL_BYTES: u64 = 1 << 32;
 
 /// Request to a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum RxdmRequest {
     /// Only connects, to check that a process listens.
     Connect,
     /// Checks that the daemon answers. Where the daemon takes rules, the request is not a rule: the
@@ -65,28 +65,28 @@ impl From<io::Error> for Failure {
 /// Request to a socket that takes rules. It begins with the text that appears in RxDM's log.
 const NO_RULE: &[u8] = b"tcpx: does RxDM answer?";
 
-/// Sends `question` to the socket at `path`, within `deadline`.
-pub(super) fn ask(path: &Path, question: &Question, deadline: Duration) -> Result<(), Failure> {
+/// Sends `request` to the socket at `path`, within `deadline`.
+pub(super) fn ask(path: &Path, request: &RxdmRequest, deadline: Duration) -> Result<(), Failure> {
     let until = Instant::now() + deadline;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // Connecting to a full listener blocks for as long as a send would.
     socket.set_write_timeout(Some(left(until)?))?;
     socket.connect(&SockAddr::unix(path)?)?;
-    let raw_bytes = match question {
-        Question::Connect => return Ok(()),
-        Question::Answer => NO_RULE,
-        Question::Metadata(bus_id) => bus_id.as_bytes(),
+    let raw_bytes = match request {
+        RxdmRequest::Connect => return Ok(()),
+        RxdmRequest::Answer => NO_RULE,
+        RxdmRequest::Metadata(bus_id) => bus_id.as_bytes(),
     };
-    let request = frame(raw_bytes).ok_or_else(|| {
+    let framed = frame(raw_bytes).ok_or_else(|| {
         Failure::BadAnswer("the GPU's address is too long for a request".to_owned())
     })?;
     // A daemon that has closed must not cause SIGPIPE. So short a request is sent whole.
-    socket.send_with_flags(&request, libc::MSG_NOSIGNAL)?;
+    socket.send_with_flags(&framed, libc::MSG_NOSIGNAL)?;
     let mut stream = UnixStream::from(std::os::fd::OwnedFd::from(socket));
     let message = read_message(&mut stream, until)?;
-    match question {
-        Question::Metadata(_) => check_metadata(raw_bytes_of(&message)?),
-        Question::Connect | Question::Answer => Ok(()),
+    match request {
+        RxdmRequest::Metadata(_) => check_metadata(raw_bytes_of(&message)?),
+        RxdmRequest::Connect | RxdmRequest::Answer => Ok(()),
     }
 }
 

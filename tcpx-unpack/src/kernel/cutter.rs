@@ -10,12 +10,12 @@ use crate::job::{UnpackJob, check_all};
 /// Cutter that checks jobs and cuts them into entries, as a submit to the kernel backend does. It
 /// launches nothing. For the bench of this crate.
 #[derive(Debug)]
-pub struct Cutting {
+pub struct Cutter {
     ring: Ring,
     places: Vec<Tile>,
 }
 
-impl Cutting {
+impl Cutter {
     /// Creates a cutter with a ring of its own in ordinary memory, as large as that of the backend.
     #[must_use]
     pub fn new() -> Self {
@@ -53,7 +53,7 @@ impl Cutting {
     }
 }
 
-impl Default for Cutting {
+impl Default for Cutter {
     fn default() -> Self {
         Self::new()
     }

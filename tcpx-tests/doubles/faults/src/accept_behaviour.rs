@@ -18,14 +18,14 @@ const TCP_V4: u8 = 1;
 
 /// What accept does before it gives a comm.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AcceptManner {
+pub(crate) struct AcceptBehaviour {
     /// RxDM's socket for rules. `None`: it is not asked.
     pub(crate) rules: Option<PathBuf>,
     /// Whether any connection is taken for the peer.
     pub(crate) trusts: bool,
 }
 
-impl AcceptManner {
+impl AcceptBehaviour {
     /// Returns of how many connections accept awaits the hello at a time.
     pub(crate) fn max_pending_hellos(&self) -> usize {
         if self.trusts { 1 } else { usize::MAX }

@@ -21,21 +21,21 @@ pub fn nic_failure() -> Option<Arc<DevmemError>> {
 }
 
 /// Notes this error as the reason why the call under way fails.
-pub(crate) fn blame(error: &Arc<DevmemError>) {
+pub(crate) fn set_last_error(error: &Arc<DevmemError>) {
     let _ = LAST.try_with(|last| *last.borrow_mut() = Some(Arc::clone(error)));
 }
 
 /// Does the same, and logs the error.
-pub(crate) fn log_and_blame(what: &str, error: DevmemError) {
+pub(crate) fn log_and_set_last_error(what: &str, error: DevmemError) {
     match error.diagnosis() {
         Some(diagnosis) => log::warn!("{what}: {error} [{}]", diagnosis.code),
         None => log::warn!("{what}: {error}"),
     }
-    blame(&Arc::new(error));
+    set_last_error(&Arc::new(error));
 }
 
 /// Forgets the reason, because a call begins.
-pub(crate) fn forget_blame() {
+pub(crate) fn clear_last_error() {
     let _ = LAST.try_with(|last| last.borrow_mut().take());
 }
 
@@ -44,12 +44,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_blamed_on_its_own_thread_until_the_next() {
-        log_and_blame("listen", DevmemError::NoNic { nic: "eth9".to_owned() });
+    fn an_error_stays_on_its_thread_until_the_next_call() {
+        log_and_set_last_error("listen", DevmemError::NoNic { nic: "eth9".to_owned() });
         let id = nic_failure().and_then(|error| Some(error.diagnosis()?.code.number()));
         assert_eq!(id, Some(428));
         std::thread::spawn(|| assert!(nic_failure().is_none())).join().expect("no panic");
-        forget_blame();
+        clear_last_error();
         assert!(nic_failure().is_none());
     }
 }

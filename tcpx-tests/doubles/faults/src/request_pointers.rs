@@ -1,13 +1,13 @@
-//! Names of requests, as callers see them. The original uses sixteen pointers of a comm again and
-//! again, and takes a send request for a receive that is consumed; the plugin's own pointers do not
-//! come back.
+//! Pointers to requests, as callers see them. The original uses sixteen pointers of a comm again
+//! and again, and takes a send request for a receive that is consumed; the plugin's own pointers do
+//! not come back.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tcpx_sys::{MAX_REQUESTS, Stay};
+use tcpx_sys::{ForkGuard, MAX_REQUESTS};
 
 /// What the pointers to slots begin with: nothing that the plugin calls anything.
 const MARK: usize = 0x3c << 56;
@@ -27,7 +27,7 @@ struct Slots {
 
 /// The requests of all comms.
 #[derive(Debug, Default)]
-struct Names {
+struct RequestPointers {
     /// By what their pointers say. Those of closed comms stay, for who calls them still.
     slots: Vec<Slots>,
     /// By comm: its place among them.
@@ -36,19 +36,19 @@ struct Names {
     sends: HashMap<usize, VecDeque<usize>>,
 }
 
-fn names() -> MutexGuard<'static, Names> {
-    static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+fn request_pointers() -> MutexGuard<'static, RequestPointers> {
+    static NAMES: LazyLock<Mutex<RequestPointers>> = LazyLock::new(Mutex::default);
     NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The slot in which a comm's new request is, for the caller.
 pub(crate) fn slot_of(comm: *mut c_void, request: *mut c_void) -> *mut c_void {
-    let names = &mut *names();
-    let ring = *names.rings.entry(comm.addr()).or_insert_with(|| {
-        names.slots.push(Slots::default());
-        names.slots.len() - 1
+    let request_pointers = &mut *request_pointers();
+    let ring = *request_pointers.rings.entry(comm.addr()).or_insert_with(|| {
+        request_pointers.slots.push(Slots::default());
+        request_pointers.slots.len() - 1
     });
-    let slots = &mut names.slots[ring];
+    let slots = &mut request_pointers.slots[ring];
     let slot = slots.posted % MAX_REQUESTS;
     slots.requests[slot] = request.addr();
     slots.posted += 1;
@@ -62,10 +62,10 @@ pub(crate) fn request_of(named: *mut c_void) -> *mut c_void {
         return named;
     }
     // In a forked child the lock may be another thread's, and the plugin knows no request.
-    let Ok(_stay) = Stay::begin() else { return named };
+    let Ok(_guard) = ForkGuard::begin() else { return named };
     let within = word & ((1 << RING_BITS) - 1);
-    let names = names();
-    let slots = names.slots.get((word & !MARK) >> RING_BITS);
+    let request_pointers = request_pointers();
+    let slots = request_pointers.slots.get((word & !MARK) >> RING_BITS);
     let request = slots.filter(|_| within.is_multiple_of(STRIDE));
     let request = request.and_then(|slots| slots.requests.get(within / STRIDE));
     request.map_or(named, |&request| ptr::without_provenance_mut(request))
@@ -73,8 +73,8 @@ pub(crate) fn request_of(named: *mut c_void) -> *mut c_void {
 
 /// A comm has a new send.
 pub(crate) fn sent(comm: *mut c_void, request: *mut c_void) {
-    let mut names = names();
-    let sends = names.sends.entry(comm.addr()).or_default();
+    let mut request_pointers = request_pointers();
+    let sends = request_pointers.sends.entry(comm.addr()).or_default();
     sends.push_back(request.addr());
     if sends.len() > SENDS {
         sends.pop_front();
@@ -83,14 +83,14 @@ pub(crate) fn sent(comm: *mut c_void, request: *mut c_void) {
 
 /// Whether this request of the plugin's is a send of a comm that is open.
 pub(crate) fn is_send(request: *mut c_void) -> bool {
-    names().sends.values().any(|sends| sends.contains(&request.addr()))
+    request_pointers().sends.values().any(|sends| sends.contains(&request.addr()))
 }
 
 /// A comm was closed.
 pub(crate) fn closed(comm: *mut c_void) {
-    let mut names = names();
-    names.rings.remove(&comm.addr());
-    names.sends.remove(&comm.addr());
+    let mut request_pointers = request_pointers();
+    request_pointers.rings.remove(&comm.addr());
+    request_pointers.sends.remove(&comm.addr());
 }
 
 #[cfg(test)]

@@ -15,15 +15,15 @@ use crate::error::DevmemError;
 /// # Errors
 /// Returns the system's error. `tokens` is cleared then as well, and closing the socket gives its
 /// fragments back.
-pub fn give_back(socket: BorrowedFd<'_>, tokens: &mut TokenRanges) -> Result<u64, DevmemError> {
+pub fn return_tokens(socket: BorrowedFd<'_>, tokens: &mut TokenRanges) -> Result<u64, DevmemError> {
     tokens.coalesce();
-    let given = give_all(tokens, |batch| call(socket, batch));
+    let given = return_all(tokens, |batch| call(socket, batch));
     tokens.clear();
     given.map_err(|source| DevmemError::GiveBackRefused { source })
 }
 
 /// Limits of one call: this many tokens and fragments. The kernel may stop before.
-fn give_all(
+fn return_all(
     tokens: &TokenRanges,
     mut call: impl FnMut(&TokenBatch) -> io::Result<u32>,
 ) -> io::Result<u64> {
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn long_lists_go_in_several_calls() {
         let mut calls = Vec::new();
-        let given = give_all(&tokens((0..300).map(|at| at * 2)), |batch| {
+        let given = return_all(&tokens((0..300).map(|at| at * 2)), |batch| {
             calls.push(batch.len());
             Ok(batch.fragments())
         });
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn tokens_that_the_kernel_left_are_returned_again() {
         let mut calls = Vec::new();
-        let given = give_all(&tokens(0..100), |batch| {
+        let given = return_all(&tokens(0..100), |batch| {
             calls.push(batch.fragments());
             Ok(batch.fragments().min(40))
         });
@@ -90,19 +90,19 @@ mod tests {
     #[test]
     fn tokens_that_it_does_not_know_are_no_reason_to_go_on() {
         let mut calls = 0;
-        let given = give_all(&tokens(0..100), |_| {
+        let given = return_all(&tokens(0..100), |_| {
             calls += 1;
             Ok(0)
         });
         assert_eq!((given.expect("an answer"), calls), (0, 1));
-        assert!(give_all(&tokens(0..9), |_| Ok(10)).is_err(), "more than it was given");
+        assert!(return_all(&tokens(0..9), |_| Ok(10)).is_err(), "more than it was given");
     }
 
     #[test]
     fn the_running_kernel_takes_tokens_of_connections_only() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut some = tokens([1, 2, 3]);
-        match give_back(listener.as_fd(), &mut some) {
+        match return_tokens(listener.as_fd(), &mut some) {
             Ok(given) => assert_eq!(given, 0, "it knows none of them"),
             Err(error) => {
                 assert!(matches!(error, DevmemError::GiveBackRefused { .. }), "{error}");
@@ -111,7 +111,7 @@ mod tests {
         }
         assert!(some.is_empty());
         let file = std::fs::File::open("/dev/null").expect("there is one");
-        let error = give_back(file.as_fd(), &mut tokens([1])).expect_err("no socket");
+        let error = return_tokens(file.as_fd(), &mut tokens([1])).expect_err("no socket");
         assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(429));
     }
 }

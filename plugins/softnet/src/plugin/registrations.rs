@@ -12,7 +12,7 @@ use crate::memory::Registration;
 static REGISTRATIONS: Registry<Arc<Registration>, 4096> = Registry::new();
 
 /// Keeps a registration; its id is the caller's.
-pub(super) fn keep(registration: Registration) -> Result<*mut c_void, Failure> {
+pub(super) fn insert(registration: Registration) -> Result<*mut c_void, Failure> {
     let id = REGISTRATIONS.insert(Arc::new(registration));
     id.map(|id| id.pointer(IdKind::Registration)).ok_or_else(|| {
         log::warn!("too many registrations");

@@ -11,11 +11,11 @@ use crate::nic_memory::check_for_gpu;
 use crate::sync::{Mutex, MutexGuard};
 use crate::transport::GpuReach;
 
-/// What came of looking, by NIC and GPU.
+/// Results of probes, by NIC and GPU.
 #[derive(Debug, Default)]
-pub(super) struct Reached(Mutex<BTreeMap<(usize, u32), GpuReach>>);
+pub(super) struct ReachCache(Mutex<BTreeMap<(usize, u32), GpuReach>>);
 
-impl Reached {
+impl ReachCache {
     /// Finds out which of these NICs reach the memory of this GPU. The driver is asked with the
     /// first call.
     pub(super) fn of_nics(&self, nics: &[Nic], gpu: u32) -> Vec<GpuReach> {
@@ -32,15 +32,15 @@ impl Reached {
         answers.unwrap_or_default()
     }
 
-    /// Finds out whether NIC `index` reaches it. What came of it is kept, and said once.
+    /// Finds out whether NIC `index` reaches it. The result is stored, and logged once.
     pub(super) fn of_nic(&self, index: usize, nic: &Nic, gpu: &CudaGpu) -> GpuReach {
         let key = (index, gpu.ordinal());
         if let Some(known) = self.known().get(&key) {
             return known.clone();
         }
         // The kernel and the driver take their time, so no thread waits for them at the lock.
-        let found = look(&nic.interface.name, gpu);
-        self.known().entry(key).or_insert_with(|| said(found, gpu)).clone()
+        let found = probe(&nic.interface.name, gpu);
+        self.known().entry(key).or_insert_with(|| log_reach(found, gpu)).clone()
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<(usize, u32), GpuReach>> {
@@ -48,7 +48,7 @@ impl Reached {
     }
 }
 
-fn look(name: &str, gpu: &CudaGpu) -> GpuReach {
+fn probe(name: &str, gpu: &CudaGpu) -> GpuReach {
     let error = check_for_gpu(name, gpu).err();
     let refusal = error.map(|error| match error.diagnosis() {
         Some(diagnosis) => format!("{error} [{}]", diagnosis.code),
@@ -57,7 +57,7 @@ fn look(name: &str, gpu: &CudaGpu) -> GpuReach {
     GpuReach { nic: name.to_owned(), refusal }
 }
 
-fn said(reach: GpuReach, gpu: &CudaGpu) -> GpuReach {
+fn log_reach(reach: GpuReach, gpu: &CudaGpu) -> GpuReach {
     let GpuReach { nic, refusal } = &reach;
     match refusal {
         None => log::info!("{nic} and GPU {}: device memory is used", gpu.ordinal()),
