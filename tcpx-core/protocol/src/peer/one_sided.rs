@@ -114,10 +114,6 @@ pub(super) struct OneSided {
     writes_on_link: u64,
     /// Bytes of reads of the peer that travel there and are not dealt.
     reads_on_link: u64,
-    /// Operations whose parts this end deals, in the order of their turns.
-    parts: VecDeque<OpKey>,
-    /// Whether something else was said since the last part.
-    is_turn_of_parts: bool,
     /// Writes of the peer that travel on the link and were refused, by the initiator's names: the
     /// number of unwanted bytes that are to come.
     unwanted: HashMap<u64, u64>,
@@ -149,8 +145,6 @@ impl OneSided {
             unanswered: HashMap::default(),
             writes_on_link: 0,
             reads_on_link: 0,
-            parts: VecDeque::new(),
-            is_turn_of_parts: false,
             unwanted: HashMap::default(),
             undealt: HashMap::default(),
             served: HashMap::default(),

@@ -78,7 +78,7 @@ impl PeerProtocol {
 
     /// Returns whether any operation sends its bytes in chunks on the link.
     pub fn sends_parts(&self) -> bool {
-        self.one_sided.sends_parts()
+        !self.cx.schedule.link.is_empty()
     }
 
     /// Returns the place of the bytes of a chunk that is on its way on the link, as things stand

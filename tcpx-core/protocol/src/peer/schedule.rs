@@ -1,5 +1,5 @@
-//! Schedule of what is sent on the channels: the order in which messages of all kinds are dealt,
-//! and the amount of them under way. Pure.
+//! Schedule of what is sent: the order in which messages of all kinds are dealt, and the amount of
+//! them under way. Pure.
 //!
 //! Messages that are dealt leave their channel in that order. So a long message is dealt a
 //! *section* at a time, and messages that are matched meanwhile go before its next section:
@@ -13,9 +13,11 @@
 //!
 //! Each of the three is one queue, for sends, reads and writes alike, in the order in which they
 //! may move. Nothing starves: a short message waits for what is under way, which is bounded, and a
-//! section for a bounded number of short ones.
+//! section for a bounded number of short ones. What travels on the link has a queue of its own: the
+//! kernel's buffer bounds how much of it is under way.
 
 pub(super) mod coalescer;
+mod link_queue;
 pub(super) mod route;
 pub(super) mod staging;
 pub mod tuning;
@@ -23,8 +25,10 @@ pub mod tuning;
 use std::collections::TryReserveError;
 
 use self::coalescer::{Coalescer, MatchedSend, Waiting};
+use self::link_queue::LinkQueue;
 use self::staging::StagingChannels;
 use self::tuning::Tuning;
+use super::message::Lane;
 use crate::plans::plan::chunk_count;
 use crate::types::OpKey;
 
@@ -45,6 +49,8 @@ pub(super) struct Schedule {
     channels: u16,
     pub(super) next_channel: u16,
     queues: [Coalescer; 3],
+    /// Messages that travel on the link.
+    pub(super) link: LinkQueue,
     /// Bytes of medium and long messages that were dealt and are not sent.
     under_way: u64,
     is_turn_of_long: bool,
@@ -60,6 +66,7 @@ impl Schedule {
             channels,
             next_channel: 0,
             queues: <[Coalescer; 3]>::default(),
+            link: LinkQueue::default(),
             under_way: 0,
             is_turn_of_long: false,
             short_left: tuning.section_bytes,
@@ -72,10 +79,15 @@ impl Schedule {
         self.queue(turn).push(Waiting::Send(matched));
     }
 
-    /// Queues an operation with a list, which costs this much: its bytes may move.
-    pub(super) fn push_listed(&mut self, op: OpKey, cost: u64) {
-        let turn = self.turn_of(cost);
-        self.queue(turn).push(Waiting::Listed(op));
+    /// Queues a read or write, which costs this much: its bytes may move on this lane.
+    pub(super) fn push_access(&mut self, op: OpKey, cost: u64, lane: Lane) {
+        match lane {
+            Lane::Link => self.link.push(op),
+            Lane::Channels => {
+                let turn = self.turn_of(cost);
+                self.queue(turn).push(Waiting::Listed(op));
+            }
+        }
     }
 
     fn turn_of(&self, cost: u64) -> Turn {
@@ -208,7 +220,7 @@ mod tests {
         for (bytes, sections) in [(64, 1), (MIB, 1), (9 * MIB, 3)] {
             let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000), 2);
             schedule.push(send(a, bytes));
-            schedule.push_listed(b, bytes);
+            schedule.push_access(b, bytes, Lane::Channels);
             schedule.push(send(c, 64));
             let expected = match bytes {
                 64 => vec![a, b, c],
@@ -224,7 +236,7 @@ mod tests {
         let mut keys = SlotMap::<OpKey, ()>::with_key();
         let mut schedule = Schedule::new(Tuning::new(512 << 10, 1000), 2);
         assert!(!schedule.may_owe_match(7));
-        schedule.push_listed(keys.insert(()), 9 * MIB);
+        schedule.push_access(keys.insert(()), 9 * MIB, Lane::Channels);
         assert!(!schedule.may_owe_match(7), "reads and writes have no tag");
         schedule.queue(Turn::Long).pop();
         let op = keys.insert(());

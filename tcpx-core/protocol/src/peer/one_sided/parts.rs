@@ -28,24 +28,18 @@ impl OneSided {
         if let Some(access) = &mut message.access {
             access.lane = lane;
         }
-        if lane == Lane::Channels {
-            return cx.schedule.push_listed(op, message.cost(bytes));
+        if lane == Lane::Link && is_served {
+            self.reads_on_link += bytes;
         }
-        self.reads_on_link += if is_served { bytes } else { 0 };
-        self.parts.push_back(op);
-    }
-
-    /// Returns whether any operation sends its bytes in parts.
-    pub(in super::super) fn sends_parts(&self) -> bool {
-        !self.parts.is_empty()
+        cx.schedule.push_access(op, message.cost(bytes), lane);
     }
 
     /// Sends the next part of the operation that has its turn, if the kernel takes it at once:
     /// otherwise it would be copied to wait.
     pub(super) fn part_next(&mut self, cx: &mut Conversation) -> bool {
-        while let Some(op) = self.parts.front().copied() {
+        while let Some(op) = cx.schedule.link.front() {
             if !cx.is_dealt(op) {
-                self.parts.pop_front();
+                cx.schedule.link.pop();
                 continue;
             }
             if !cx.link.is_clear || cx.link.chunk_bytes == 0 || self.is_round_spent_on(cx, op) {
@@ -58,11 +52,11 @@ impl OneSided {
     }
 
     fn deal_part(&mut self, cx: &mut Conversation, op: OpKey) {
-        self.parts.pop_front();
-        self.is_turn_of_parts = false;
         let most = cx.schedule.tuning.link_chunk(cx.link.chunk_bytes);
-        let Some(stretch) = self.step_over(cx, op, (most, PIECES_A_PART)) else { return };
-        let Some(message) = cx.operations.get(op) else { return };
+        let stretch = self.step_over(cx, op, (most, PIECES_A_PART));
+        let (Some(stretch), Some(message)) = (stretch, cx.operations.get(op)) else {
+            return cx.schedule.link.pop();
+        };
         let of = match message.serves() {
             None => MessageId::Write(op.to_wire()),
             Some(_) => MessageId::Read(message.name),
@@ -71,9 +65,7 @@ impl OneSided {
         let frame = Frame::Part(LinkPart { of, bytes: stretch.bytes() as u32 });
         cx.link.chunk_bytes = cx.link.chunk_bytes.saturating_sub(stretch.bytes());
         self.stats.link_bytes_sent += stretch.bytes();
-        if message.left() > 0 {
-            self.parts.push_back(op);
-        }
+        cx.schedule.link.sent_chunk(message.left() == 0);
         let bytes = Some((message.posted.transfer, stretch));
         cx.actions.push_back(Action::SendListed { frame, bytes, note: None });
         self.bytes_moved(cx, op);

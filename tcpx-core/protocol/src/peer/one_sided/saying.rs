@@ -21,13 +21,13 @@ impl OneSided {
     /// between. Returns false when there is nothing, or the link has no room.
     #[inline]
     pub(in super::super) fn say_next(&mut self, cx: &mut Conversation) -> bool {
-        !self.is_idle() && self.say_one(cx)
+        !self.is_idle(cx) && self.say_one(cx)
     }
 
     /// Returns whether nothing waits to be said, whatever there is room for.
     #[inline]
-    fn is_idle(&self) -> bool {
-        self.parts.is_empty()
+    fn is_idle(&self, cx: &Conversation) -> bool {
+        cx.schedule.link.is_empty()
             && self.reads.is_empty()
             && self.writes.is_empty()
             && self.noted_writes.is_empty()
@@ -39,11 +39,11 @@ impl OneSided {
         if cx.link.bytes == 0 || !cx.life.may_say() {
             return false;
         }
-        if self.is_turn_of_parts && self.part_next(cx) {
+        if cx.schedule.link.comes_first() && self.part_next(cx) {
             return true;
         }
         if self.ask_next(cx) || self.tell_next(cx) || self.note_next(cx) {
-            self.is_turn_of_parts = true;
+            cx.schedule.link.sent_other();
             return true;
         }
         self.part_next(cx)
@@ -53,7 +53,7 @@ impl OneSided {
     pub(in super::super) fn has_more_to_say(&self, cx: &Conversation) -> bool {
         let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = self;
         let asked = self.terms.asked;
-        let has_more = !self.parts.is_empty()
+        let has_more = !cx.schedule.link.is_empty()
             || telling.has_more()
             || notes.has_next()
             || (!reads.is_empty() && undealt.len() < asked)
