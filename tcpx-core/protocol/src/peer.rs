@@ -9,14 +9,14 @@
 //!   OneSided       one_sided: reads and writes of memory that one end exports, and notifications
 //!   Conversation   conversation: what both share
 //!     Lifecycle    lifecycle: stage, channels, signs of life
-//!     Schedule     schedule: which message is dealt next, and which way it takes
+//!     Schedule     schedule: which message is scheduled next, and which way it takes
 //! ```
 //!
 //! A folder is a room: code outside does not change what its type owns.
 //!
 //! - `action`: actions that the protocol asks of its driver.
 //! - `program`: inputs of the program. `frames`: dispatch of the peer's frames. `planning`: plans,
-//!   and counts of chunks that have moved. `dealing`: sections of messages, at both ends.
+//!   and counts of chunks that have moved. `scheduling`: sections of messages, at both ends.
 //!   `leaving`: goodbyes of both ends. `keeping`: limits of what an end makes the other one keep,
 //!   and `room`: their amount.
 //! - `lifecycle`: `stage`: the stages, and the progress of the goodbye of both ends. `channels`:
@@ -27,20 +27,20 @@
 //!   the numbers of `tuning`. `staging`: channels that have a buffer to gather in.
 //! - `tags`: `posting`: posts, and room for a batch of them. `matcher`: tags of sends here and of
 //!   receives there. `tag_queues`: first-in-first-out queues by tag. `announcing`: receives that
-//!   are announced, and small messages on the control link; `eager_books`: the books of an end on
+//!   are announced, and small messages on the control link; `eager_queues`: the books of an end on
 //!   them. `expecting`: chunks that several receives share; `receives`: receives that may share
 //!   one. `withdrawing`: the end of operations that find no counterpart; `backlogs`: those
 //!   operations, by transfer.
 //! - `message`: one message under way, of whatever kind.
 //! - `credit`: credit for chunks, so that bounce buffers have room. `deferral`: sections that the
-//!   peer has dealt and this end has not planned. `round_work`: limit of the work that the peer may
-//!   ask for in a round.
+//!   peer has scheduled and this end has not planned. `round_work`: limit of the work that the peer
+//!   may ask for in a round.
 
 pub mod action;
 mod conversation;
 pub mod credit;
-mod dealing;
 mod deferral;
+pub mod flow_control;
 mod frames;
 mod keeping;
 mod leaving;
@@ -49,9 +49,9 @@ pub mod message;
 pub mod one_sided;
 mod planning;
 mod program;
-pub mod room;
 mod round_work;
 pub mod schedule;
+mod sections;
 pub mod tags;
 #[cfg(test)]
 mod tests;
@@ -63,12 +63,12 @@ use slotmap::SlotMap;
 use self::action::{Action, Ending};
 use self::conversation::{Conversation, LinkRoom};
 use self::deferral::Deferral;
+use self::flow_control::FlowTerms;
 use self::lifecycle::arrivals::{ArrivalSample, Judgement};
 use self::lifecycle::stage::{PeerStage, Stage};
 use self::lifecycle::{Actions, Lifecycle};
 use self::message::{Message, NewOperation};
 use self::one_sided::{Counts, OneSided, OneSidedTerms};
-use self::room::KeptTerms;
 use self::round_work::RoundWork;
 use self::schedule::Schedule;
 use self::schedule::tuning::Tuning;
@@ -126,7 +126,7 @@ pub struct Opening {
     /// channels that traffic asks for must open.
     pub connect_timeout: Duration,
     /// Limits on what this end keeps for its peer.
-    pub kept: KeptTerms,
+    pub kept: FlowTerms,
     /// Most operations that are withdrawn in one go, [`SLICE`] but for tests.
     pub slice: usize,
 }
@@ -162,8 +162,8 @@ impl PeerProtocol {
     }
 
     /// Notes that the last byte of the peer came at this time.
-    pub fn handle_heard(&mut self, heard_at: Instant) {
-        self.cx.life.heard_at = heard_at;
+    pub fn handle_received(&mut self, received_at: Instant) {
+        self.cx.life.received_at = received_at;
     }
 
     /// Returns how long nothing was heard of the peer, without the time in which nothing was
@@ -201,8 +201,8 @@ impl PeerProtocol {
         if self.is_over() { None } else { self.cx.life.next_timeout() }
     }
 
-    /// Takes the answer to [`Action::AskHost`]: how long the peer's host has acknowledged nothing,
-    /// if something waits for an acknowledgement.
+    /// Takes the answer to [`Action::CheckHost`]: how long the peer's host has acknowledged
+    /// nothing, if something waits for an acknowledgement.
     pub fn handle_acknowledgement(&mut self, unacknowledged: Option<Duration>) {
         if !self.is_over() {
             self.cx.life.handle_acknowledgement(unacknowledged, &mut self.cx.actions);
@@ -242,7 +242,7 @@ impl PeerProtocol {
 
     /// Notes that the kernel takes about this many bytes of chunks on the link now. 0: none are to
     /// be sent for now.
-    pub fn handle_part_room(&mut self, bytes: u64) {
+    pub fn handle_chunk_room(&mut self, bytes: u64) {
         self.cx.link.chunk_bytes = bytes;
     }
 
@@ -262,8 +262,8 @@ impl PeerProtocol {
             if self.is_batch_open {
                 return None;
             }
-            if self.tags.announce_next(&mut self.cx)
-                || self.one_sided.say_next(&mut self.cx)
+            if self.tags.send_next_ready(&mut self.cx)
+                || self.one_sided.send_next(&mut self.cx)
                 || self.let_send()
             {
                 continue;
@@ -278,8 +278,8 @@ impl PeerProtocol {
     }
 
     /// Returns whether there is something to say, as soon as the link has room.
-    pub fn has_more_to_say(&self) -> bool {
-        self.one_sided.has_more_to_say(&self.cx) || self.tags.announces_more(&self.cx)
+    pub fn has_output(&self) -> bool {
+        self.one_sided.has_output(&self.cx) || self.tags.has_ready_to_send(&self.cx)
     }
 
     /// Hands out the actions that were not polled, for a driver that ends the conversation.
@@ -305,7 +305,7 @@ impl PeerProtocol {
     /// Returns the stage in words, for reports and errors.
     pub fn state(&self) -> &'static str {
         match self.cx.life.stage {
-            Stage::Closing(_) if self.is_awaiting_receives() => {
+            Stage::Closing(_) if self.awaits_receives() => {
                 "closing; it has not received all that was sent"
             }
             _ => self.cx.life.words(),
@@ -334,13 +334,13 @@ impl PeerProtocol {
     }
 
     /// Returns the number of receives that the peer has announced and no send of ours matches.
-    pub fn announced(&self) -> usize {
-        self.tags.announced()
+    pub fn posted_receives(&self) -> usize {
+        self.tags.posted_receives()
     }
 
     /// Returns the number of receives of ours that the peer takes no announcement of for now.
-    pub fn unannounced(&self) -> usize {
-        self.tags.unannounced()
+    pub fn queued_receives(&self) -> usize {
+        self.tags.queued_receives()
     }
 
     /// Returns the number of messages of this end that went ahead and have no receive, by what this

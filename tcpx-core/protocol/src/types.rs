@@ -1,11 +1,11 @@
 //! Keys, kinds and limits that both ends of a link agree on. The lowest room.
 //!
-//! - [`kept_budget`]: memory that peers may take, all together.
+//! - [`peer_budget`]: memory that peers may take, all together.
 //! - [`memory`]: owners of memory, the numbers by which a program knows registrations, and
 //!   operations on memory of the other end.
 
-pub mod kept_budget;
 pub mod memory;
+pub mod peer_budget;
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub const MIN_CHUNK_BYTES: u32 = 4096;
 /// link reads at once.
 pub const MAX_EAGER_BYTES: u32 = 64 << 10;
 /// Most bytes of one part of a read or write that travels on the control link in several.
-pub const MAX_PART_BYTES: u32 = 960 << 10;
+pub const MAX_LINK_CHUNK_BYTES: u32 = 960 << 10;
 /// Longest notification, in bytes.
 pub const MAX_NOTIFICATION_BYTES: u32 = 64 << 10;
 /// Least room for notifications: where all were taken, and the sender does not know of a quarter of

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
-use tcpx_protocol::types::kept_budget::KeptBudget;
+use tcpx_protocol::types::peer_budget::PeerBudget;
 use tcpx_protocol::types::{TELL_AFTER, note_cost};
 
 use self::ended_senders::EndedSenders;
@@ -75,7 +75,7 @@ impl Sender {
 impl NotificationQueue {
     /// Makes an empty queue. New notifications signal the event of these completions. What ended
     /// peers leave counts in the budget.
-    pub(crate) fn new(completions: Arc<CompletionQueue>, budget: &Arc<KeptBudget>) -> Self {
+    pub(crate) fn new(completions: Arc<CompletionQueue>, budget: &Arc<PeerBudget>) -> Self {
         let contents = QueueState {
             waiting: VecDeque::new(),
             senders: HashMap::default(),

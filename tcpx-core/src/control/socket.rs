@@ -14,7 +14,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
 use tcpx_protocol::frames::link_frame::{FrameError, LinkFrame};
-use tcpx_protocol::frames::messages::LinkPart;
+use tcpx_protocol::frames::messages::LinkChunk;
 use tcpx_protocol::frames::outbound::Outbound;
 use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordKeys, with_records};
 use tcpx_protocol::types::MAX_EAGER_BYTES;
@@ -45,9 +45,9 @@ pub(crate) struct LinkSocket {
     stream: Watched<TcpStream>,
     inbound: Inbound,
     outbound: Outbound,
-    /// Rest of the part that is arriving. Its frame was taken, and so were those of its bytes that
+    /// Rest of the chunk that is arriving. Its frame was taken, and so were those of its bytes that
     /// have come.
-    part: Option<LinkPart>,
+    chunk: Option<LinkChunk>,
     /// Records that seal what is sent and open what is received, once the ends authenticate the
     /// link.
     records: Option<Box<(Outgoing, Incoming)>>,
@@ -67,7 +67,7 @@ pub(crate) struct LinkSocket {
     ended: Option<LinkError>,
     /// Time at which the last byte came. Before the first byte: the time at which the connection
     /// came.
-    pub(crate) heard_at: Instant,
+    pub(crate) received_at: Instant,
     has_heard: bool,
 }
 
@@ -89,7 +89,7 @@ impl LinkSocket {
             stream: Watched::new(stream),
             inbound: Inbound::default(),
             outbound: Outbound::default(),
-            part: None,
+            chunk: None,
             records: None,
             is_readable: true,
             is_blocked: false,
@@ -97,7 +97,7 @@ impl LinkSocket {
             round_left: 0,
             has_backlog: false,
             ended: None,
-            heard_at: now,
+            received_at: now,
             has_heard: false,
         })
     }

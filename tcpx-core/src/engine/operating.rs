@@ -8,7 +8,7 @@ use tcpx_protocol::exports::remote_key::RemoteRange;
 use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::peer::one_sided::NewRequest;
-use tcpx_protocol::peer::one_sided::telling::PreparedList;
+use tcpx_protocol::peer::one_sided::local_lists::PreparedList;
 use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_protocol::types::{MAX_NOTIFICATION_BYTES, MemoryType, PreparedKey, TransferKey};
 
@@ -128,7 +128,7 @@ impl Engine {
         let posted = peer.post_request(request, &mut self.commons);
         self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
-        if self.peers.get(peer_key).is_some_and(Peer::sends_parts) {
+        if self.peers.get(peer_key).is_some_and(Peer::sends_link_chunks) {
             // A round sends the chunks, which takes a while.
             self.agenda.mark(peer_key);
         } else {

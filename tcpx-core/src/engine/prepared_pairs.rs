@@ -9,7 +9,7 @@ use tcpx_protocol::error::RemoteProblem;
 use tcpx_protocol::exports::capability::{ListedKey, ListedRange};
 use tcpx_protocol::exports::remote_key::{RemoteKey, RemoteRange};
 use tcpx_protocol::frames::conn_info::SessionId;
-use tcpx_protocol::peer::one_sided::telling::PreparedList;
+use tcpx_protocol::peer::one_sided::local_lists::PreparedList;
 use tcpx_protocol::plans::pieces::{Piece, Pieces};
 use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};

@@ -8,7 +8,7 @@ use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome, Withdrawal};
 use tcpx_protocol::peer::lifecycle::arrivals::Loss;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
-use tcpx_protocol::peer::one_sided::telling::PreparedList;
+use tcpx_protocol::peer::one_sided::local_lists::PreparedList;
 use tcpx_protocol::plans::plan::{ChunkPlan, chunk_count};
 use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey};
 use tcpx_sys::NetHandle;
@@ -24,9 +24,9 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
 
-/// Bytes of parts that are sent in one go, before what has come is looked at.
+/// Bytes of chunks that are sent in one go, before what has come is looked at.
 const LINK_BYTES_AT_ONCE: u64 = 1 << 20;
-/// Bytes of parts that a kernel takes that was not asked, about.
+/// Bytes of chunks that a kernel takes that was not asked, about.
 const DEFAULT_LINK_ROOM: u64 = 64 << 10;
 
 impl Connection {
@@ -40,14 +40,15 @@ impl Connection {
         }
     }
 
-    /// Tells how many bytes of parts the kernel takes, but no more than `left`.
+    /// Tells how many bytes of chunks the kernel takes, but no more than `left`.
     fn report_link_room(&mut self, left: u64) {
-        // Only a link on which nothing waits takes parts.
-        let is_asked = left > 0 && self.protocol.sends_parts() && self.link.unsent_bytes() == 0;
+        // Only a link on which nothing waits takes chunks.
+        let is_asked =
+            left > 0 && self.protocol.sends_link_chunks() && self.link.unsent_bytes() == 0;
         let room = if is_asked { self.link.room() } else { None };
         // Whatever the kernel takes, this end must send some for the kernel to say when it takes
         // more.
-        self.protocol.handle_part_room(room.unwrap_or(DEFAULT_LINK_ROOM).max(1).min(left));
+        self.protocol.handle_chunk_room(room.unwrap_or(DEFAULT_LINK_ROOM).max(1).min(left));
     }
 
     /// Does what the protocol says, until it says nothing more.
@@ -55,35 +56,35 @@ impl Connection {
         self.execute_actions_within(LINK_BYTES_AT_ONCE, cx)
     }
 
-    /// Does the same, but sends no more than `parts_left` bytes of parts.
+    /// Does the same, but sends no more than `chunk_bytes_left` bytes of chunks.
     pub(super) fn execute_actions_within(
         &mut self,
-        mut parts_left: u64,
+        mut chunk_bytes_left: u64,
         cx: &mut Commons,
     ) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
-        self.report_link_room(parts_left);
+        self.report_link_room(chunk_bytes_left);
         while let Some(action) = self.protocol.poll_action() {
             match action {
                 Action::Send(frame) => self.send(&frame)?,
                 Action::SendMessage { frame, member } => {
                     self.send_message(&frame, &member, &mut cx.ledger);
                 }
-                Action::SendListed { frame, bytes, note } => {
-                    let sent = bytes.as_ref().map_or(0, |(_, stretch)| stretch.bytes());
+                Action::SendWithPayload { frame, bytes, note } => {
+                    let sent = bytes.as_ref().map_or(0, |(_, range)| range.bytes());
                     self.send_on_link(&frame, bytes, note.as_deref(), &mut cx.ledger);
                     if self.link.unsent_bytes() > 0 {
                         self.protocol.handle_unsent(self.link.unsent_bytes());
                     }
-                    parts_left = parts_left.saturating_sub(sent);
-                    self.report_link_room(parts_left);
+                    chunk_bytes_left = chunk_bytes_left.saturating_sub(sent);
+                    self.report_link_room(chunk_bytes_left);
                 }
                 Action::Note { number, is_published } => {
                     self.release_note(number, is_published, &cx.ledger)?;
                 }
                 Action::Served(uses) => cx.ledger.exports.end_all(&uses),
                 Action::Refused(why) => self.warn_of_refusal(why),
-                Action::TakeKept { number, into } => {
+                Action::TakeUnexpected { number, into } => {
                     self.take_unexpected(number, into, &mut cx.ledger)
                 }
                 Action::OpenChannels => self.begin_channels(cx)?,
@@ -106,7 +107,7 @@ impl Connection {
                 Action::Complete(completion, list) => {
                     self.complete(&completion, list.as_deref(), &mut cx.ledger);
                 }
-                Action::AskHost => {
+                Action::CheckHost => {
                     let unacknowledged = self.link.unacknowledged().unwrap_or_default();
                     self.protocol.handle_acknowledgement(unacknowledged);
                 }
@@ -140,13 +141,15 @@ impl Connection {
         for action in self.protocol.take_actions() {
             match action {
                 Action::Served(uses) => ledger.exports.end_all(&uses),
-                Action::TakeKept { number, into } => self.take_unexpected(number, into, ledger),
+                Action::TakeUnexpected { number, into } => {
+                    self.take_unexpected(number, into, ledger)
+                }
                 Action::Complete(completion, list) => {
                     self.complete(&completion, list.as_deref(), ledger);
                 }
                 Action::Send(_)
                 | Action::SendMessage { .. }
-                | Action::SendListed { .. }
+                | Action::SendWithPayload { .. }
                 | Action::Note { .. }
                 | Action::Refused(_)
                 | Action::OpenChannels
@@ -156,7 +159,7 @@ impl Connection {
                 | Action::PrepareStaging { .. }
                 | Action::SendChunks(_)
                 | Action::ReceiveChunks(_)
-                | Action::AskHost
+                | Action::CheckHost
                 | Action::CountSent
                 | Action::CloseSends
                 | Action::CloseReceives

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tcpx_protocol::frames::hello::Agreement;
+use tcpx_protocol::peer::flow_control::FlowTerms;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
-use tcpx_protocol::peer::room::KeptTerms;
 use tcpx_protocol::peer::tags::withdrawing::Unmatched;
 use tcpx_protocol::peer::{Opening, PeerProtocol, SLICE};
 use tcpx_protocol::plans::stripe_queue::Finished;
@@ -98,7 +98,7 @@ impl Connection {
             peer_timeout: session.options.peer_timeout,
             is_named: name.is_bound(),
             connect_timeout: session.options.connect_timeout,
-            kept: KeptTerms::new(&session.kept),
+            kept: FlowTerms::new(&session.kept),
             slice: SLICE,
         };
         Self {

@@ -72,14 +72,14 @@ impl Connection {
                 break;
             }
             moved = true;
-            self.protocol.handle_heard(self.link.heard_at);
+            self.protocol.handle_received(self.link.received_at);
             while let Some(frame) = self.next_frame()? {
                 self.handle_frame(frame, cx)?;
                 if self.protocol.is_round_spent() {
                     self.link.end_round();
                 }
             }
-            if self.link.part_to_read().is_none() {
+            if self.link.chunk_to_read().is_none() {
                 break;
             }
         }
@@ -91,12 +91,12 @@ impl Connection {
         Ok(moved)
     }
 
-    /// Reads what has arrived, and bytes of a part to where they belong.
+    /// Reads what has arrived, and bytes of a chunk to where they belong.
     fn read_once(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
-        if let Some(part) = self.link.part_to_read()
-            && let Some(place) = self.protocol.place_of(part)
+        if let Some(chunk) = self.link.chunk_to_read()
+            && let Some(place) = self.protocol.place_of(chunk)
         {
-            return self.read_part(part, &place, now, cx);
+            return self.read_chunk(chunk, &place, now, cx);
         }
         self.link.read(now).map_err(|error| self.link_error(error))
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use foldhash::HashMap;
-use tcpx_protocol::peer::one_sided::MAX_ASKED;
+use tcpx_protocol::peer::one_sided::MAX_ACTIVE_REQUESTS;
 
 use crate::error::{Error, MemoryUnavailable, Result};
 
@@ -37,7 +37,7 @@ impl MessageBuffers {
 const FEW_BYTES: usize = 1 << 20;
 /// More than a peer can be without that keeps to the number of requests that it may have: of each
 /// kind, and what else is an answer.
-const MOST: usize = 8 * MAX_ASKED;
+const MOST: usize = 8 * MAX_ACTIVE_REQUESTS;
 
 /// Positions on the link at which they end, in bytes since it began, oldest first.
 #[derive(Debug, Default)]

@@ -8,12 +8,12 @@ use std::time::Instant;
 use tcpx_protocol::exports::exported_range::ExportKey;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::link_frame::LinkFrame;
-use tcpx_protocol::frames::messages::LinkPart;
+use tcpx_protocol::frames::messages::LinkChunk;
 use tcpx_protocol::peer::action::{Landing, NoteUse};
 use tcpx_protocol::peer::one_sided::NewRequest;
+use tcpx_protocol::plans::piece_range::PieceRange;
 use tcpx_protocol::plans::pieces::Piece;
 use tcpx_protocol::plans::plan::{Member, chunk_count};
-use tcpx_protocol::plans::stretch::Stretch;
 use tcpx_protocol::types::{PreparedKey, RegistrationKey, TransferKey};
 
 use super::commons::{Commons, Ledger};
@@ -36,41 +36,41 @@ impl Connection {
                 unsafe { write(&member, self.link.payload(bytes)) };
                 Ok(())
             }
-            Landing::Kept(number) => self.unexpected.keep(number, self.link.payload(bytes)),
-            Landing::Pieces { transfer, stretch, note } => {
-                self.count_link_bytes(transfer, &stretch, &mut cx.ledger);
-                let data = &self.link.payload(bytes)[..stretch.bytes() as usize];
+            Landing::Unexpected(number) => self.unexpected.keep(number, self.link.payload(bytes)),
+            Landing::Pieces { transfer, range, note } => {
+                self.count_link_bytes(transfer, &range, &mut cx.ledger);
+                let data = &self.link.payload(bytes)[..range.bytes() as usize];
                 // SAFETY: these are pieces of a read of ours, which has not ended and which no
                 // plugin knows, or of exports that the protocol uses for the peer until it says
                 // `Served`: in either case of registrations that stay, for writing, in memory that
                 // the CPU reaches.
-                unsafe { scatter(&stretch, data) };
+                unsafe { scatter(&range, data) };
                 self.handle_note(note, &cx.ledger)
             }
             Landing::Note(note) => self.handle_note(note, &cx.ledger),
         }
     }
 
-    /// Reads bytes of a part to their place. Returns whether any came.
-    pub(super) fn read_part(
+    /// Reads bytes of a chunk to their place. Returns whether any came.
+    pub(super) fn read_chunk(
         &mut self,
-        part: LinkPart,
-        place: &Stretch,
+        chunk: LinkChunk,
+        place: &PieceRange,
         now: Instant,
         cx: &mut Commons,
     ) -> Result<bool> {
-        // SAFETY: as where the bytes of a part are copied in place: the protocol has just said that
-        // they belong here. They are used no more when the read returns.
+        // SAFETY: as where the bytes of a chunk are copied in place: the protocol has just said
+        // that they belong here. They are used no more when the read returns.
         let places = place.iter().map(|piece| unsafe { Place::at(piece.address, piece.bytes) });
-        let came = self.link.read_part(places, now).map_err(|error| self.link_error(error))?;
+        let came = self.link.read_chunk(places, now).map_err(|error| self.link_error(error))?;
         if came == 0 {
             return Ok(false);
         }
-        let frame = Frame::Part(LinkPart { bytes: came, ..part });
+        let frame = Frame::LinkChunk(LinkChunk { bytes: came, ..chunk });
         let landing = self.protocol.handle_frame(frame, &mut cx.ledger.exports);
-        // The part has a place, so it is neither refused nor a breach.
-        if let Landing::Pieces { transfer, stretch, .. } = landing {
-            self.count_link_bytes(transfer, &stretch, &mut cx.ledger);
+        // The chunk has a place, so it is neither refused nor a breach.
+        if let Landing::Pieces { transfer, range, .. } = landing {
+            self.count_link_bytes(transfer, &range, &mut cx.ledger);
         }
         Ok(true)
     }
@@ -111,25 +111,25 @@ impl Connection {
     pub(super) fn send_on_link(
         &mut self,
         frame: &Frame,
-        bytes: Option<(TransferKey, Stretch)>,
+        bytes: Option<(TransferKey, PieceRange)>,
         note: Option<&[u8]>,
         ledger: &mut Ledger,
     ) {
         let note = note.unwrap_or_default();
-        let Some((transfer, stretch)) = bytes else {
+        let Some((transfer, range)) = bytes else {
             return self.link.send_with_payload(frame, [&[], note]);
         };
-        self.count_link_bytes(transfer, &stretch, ledger);
+        self.count_link_bytes(transfer, &range, ledger);
         // SAFETY: this is a piece of a write of ours, which has not ended, or of an export that the
         // protocol uses for the peer until it says `Served`: in either case of a registration that
         // stays, in memory that the CPU reaches. It is used no more when this call returns.
         let source = |piece: Piece| unsafe { Source::at(piece.address, piece.bytes) };
-        if let Some(piece) = stretch.only() {
+        if let Some(piece) = range.only() {
             return self.link.send_shared(frame, source(piece), note);
         }
         let mut gathered = std::mem::take(&mut self.scratch);
         gathered.clear();
-        for piece in stretch.iter() {
+        for piece in range.iter() {
             source(piece).append_to(0..piece.bytes as usize, &mut gathered);
         }
         self.link.send_with_payload(frame, [&gathered, note]);
@@ -137,9 +137,9 @@ impl Connection {
     }
 
     /// Counts what travels on the link as a chunk of its own.
-    fn count_link_bytes(&self, transfer: TransferKey, stretch: &Stretch, ledger: &mut Ledger) {
+    fn count_link_bytes(&self, transfer: TransferKey, range: &PieceRange, ledger: &mut Ledger) {
         ledger.transfers.matched(transfer, 1);
-        ledger.transfers.chunks_done(transfer, 1, stretch.bytes());
+        ledger.transfers.chunks_done(transfer, 1, range.bytes());
     }
 
     /// Sends a message of ours on the link.
@@ -191,8 +191,8 @@ fn try_copy(bytes: &[u8]) -> Result<Vec<u8>> {
 ///
 /// # Safety
 /// The CPU may write all of its pieces. Others may use them meanwhile, and pieces may overlap.
-unsafe fn scatter(stretch: &Stretch, mut bytes: &[u8]) {
-    for piece in stretch.iter() {
+unsafe fn scatter(range: &PieceRange, mut bytes: &[u8]) {
+    for piece in range.iter() {
         let count = bytes.len().min(piece.bytes as usize);
         let Some(part) = bytes.split_off(..count) else { return };
         let place = std::ptr::with_exposed_provenance_mut(piece.address as usize);
@@ -239,8 +239,8 @@ impl Peer {
     }
 
     /// Returns whether bytes of operations are to be sent on the link.
-    pub(crate) fn sends_parts(&self) -> bool {
-        matches!(&self.state, ConnectionState::Linked(connection) if connection.protocol.sends_parts())
+    pub(crate) fn sends_link_chunks(&self) -> bool {
+        matches!(&self.state, ConnectionState::Linked(connection) if connection.protocol.sends_link_chunks())
     }
 
     /// Sends a notification, behind those that wait.

@@ -53,7 +53,7 @@ impl Connection {
     /// end with the peer.
     pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
         let (mut rest, mut outcome) = (operations, Ok(()));
-        self.protocol.handle_batch_of(operations.len());
+        self.protocol.begin_batch_of(operations.len());
         while !rest.is_empty() {
             let portion = rest.split_off(..rest.len().min(PORTION)).unwrap_or_default();
             for operation in portion {

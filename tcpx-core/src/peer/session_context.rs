@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tcpx_diagnosis::pci::PciPath;
 use tcpx_protocol::frames::hello::Agreement;
-use tcpx_protocol::peer::one_sided::telling::ListLimits;
-use tcpx_protocol::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
+use tcpx_protocol::peer::one_sided::local_lists::ListLimits;
+use tcpx_protocol::peer::one_sided::{MAX_ACTIVE_REQUESTS, MOST_PLANNED, OneSidedTerms};
 use tcpx_protocol::peer::schedule::tuning::{Copier, Tuning};
 use tcpx_protocol::types::MemoryType;
-use tcpx_protocol::types::kept_budget::KeptBudget;
+use tcpx_protocol::types::peer_budget::PeerBudget;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
@@ -42,7 +42,7 @@ pub(crate) struct SessionContext {
     pub(crate) gpu_path: Option<PciPath>,
     pub(crate) identity: Identity,
     /// Budget of what peers make the session keep.
-    pub(crate) kept: Arc<KeptBudget>,
+    pub(crate) kept: Arc<PeerBudget>,
     /// Copier that gathers device memory. A copy by the driver costs as much as a request does:
     /// nothing is gathered with those.
     device_copier: Option<Copier>,
@@ -78,7 +78,7 @@ impl SessionContext {
             device_copier,
             gpu_path: memory.pci_path(),
             identity,
-            kept: KeptBudget::new(options.kept_for_peers_bytes),
+            kept: PeerBudget::new(options.kept_for_peers_bytes),
             options,
             plugin,
             memory,
@@ -132,7 +132,7 @@ impl SessionContext {
             lists: ListLimits::AGREED,
             note_bytes,
             queued_note_bytes: self.options.notification_bytes.into(),
-            asked: MAX_ASKED,
+            asked: MAX_ACTIVE_REQUESTS,
             planned: MOST_PLANNED,
             receives_host: self.plugin.receives_host(),
             scatters_host: matches!(self.memory, DeviceMemory::Emulated)

@@ -85,7 +85,7 @@ impl Connection {
 
     /// Returns whether the protocol has more to say, and the link takes it.
     fn has_frames_to_send(&self) -> bool {
-        self.link.unsent_bytes() == 0 && self.protocol.has_more_to_say()
+        self.link.unsent_bytes() == 0 && self.protocol.has_output()
     }
 
     /// Returns whether it is up with nothing under way and nothing posted.
@@ -139,8 +139,8 @@ impl Peer {
             ConnectionState::Linked(connection) => {
                 report.link_authenticated = connection.link.is_authenticated();
                 report.operations = connection.protocol.operation_count();
-                report.announced = connection.protocol.announced();
-                report.unannounced = connection.protocol.unannounced();
+                report.announced = connection.protocol.posted_receives();
+                report.unannounced = connection.protocol.queued_receives();
                 report.eager_unreceived = connection.protocol.unreceived();
                 report.eager_kept = connection.protocol.kept();
                 open_sends.extend(connection.send_lanes.iter().map(|lane| lane.stats));

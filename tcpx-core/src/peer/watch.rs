@@ -104,7 +104,7 @@ impl PeerWatch {
         }
         let sample = MatchSample {
             sends: connection.protocol.waiting_sends(),
-            announced: connection.protocol.announced(),
+            announced: connection.protocol.posted_receives(),
             met: connection.protocol.messages().sent,
         };
         let unmatched = self.matches.check(sample, context.stall_after, context.now);

@@ -118,7 +118,7 @@ impl JointUses {
     }
 
     /// Returns how many exports were looked at since this was asked last.
-    pub(super) fn take_looked(&mut self) -> u64 {
+    pub(super) fn take_lookups(&mut self) -> u64 {
         std::mem::take(&mut self.looked)
     }
 }

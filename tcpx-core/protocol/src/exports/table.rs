@@ -356,8 +356,8 @@ impl Exports {
     }
 
     /// Returns how many exports were looked at for requests since this was asked last.
-    pub fn take_looked(&mut self) -> u64 {
-        self.joint.take_looked()
+    pub fn take_lookups(&mut self) -> u64 {
+        self.joint.take_lookups()
     }
 }
 

@@ -115,19 +115,19 @@ impl EagerTerms {
 
 /// Kind of what is kept until its counterpart comes, it is unpacked, or a program takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum CreditKind {
     /// Chunks in bounce buffers, counted one by one on each channel.
     Chunks,
     /// Receives that were announced, counted one by one.
     Receives,
-    /// Messages that went ahead, in bytes, with [what each costs](super::eager_terms::EagerTerms).
-    Ahead,
+    /// Unexpected messages, in bytes, with [what each costs](super::eager_terms::EagerTerms).
+    Unexpected,
     /// Notifications likewise.
     Notes,
 }
 
-impl Keeping {
-    const ALL: [Self; 4] = [Self::Chunks, Self::Receives, Self::Ahead, Self::Notes];
+impl CreditKind {
+    const ALL: [Self; 4] = [Self::Chunks, Self::Receives, Self::Unexpected, Self::Notes];
 
     /// Returns it as it travels.
     pub fn to_wire(self) -> u8 {
@@ -140,12 +140,12 @@ impl Keeping {
     }
 }
 
-impl fmt::Display for Keeping {
+impl fmt::Display for CreditKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Chunks => "chunks",
             Self::Receives => "announced receives",
-            Self::Ahead => "bytes ahead of receives",
+            Self::Unexpected => "bytes ahead of receives",
             Self::Notes => "bytes of notifications",
         })
     }

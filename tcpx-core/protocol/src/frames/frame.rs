@@ -6,11 +6,11 @@ use std::ops::RangeInclusive;
 use smallvec::SmallVec;
 use tcpx_wire::frame::HEADER_BYTES;
 
-use super::eager_terms::Keeping;
+use super::eager_terms::CreditKind;
 use super::fields::{Body, ChannelHandle, Fields, HANDLE_BYTES};
 use super::link_frame::{FrameKind, LinkFrame, append_reason, reason};
 use super::list_part::{LIST_BYTES, ListPart};
-use super::messages::{Chunks, Ended, LinkPart, MessageId, Offer, Ready};
+use super::messages::{Chunks, Ended, LinkChunk, MessageId, Offer, Ready};
 use crate::exports::refusal::Refusal;
 use crate::types::MAX_CHANNELS;
 
@@ -42,7 +42,7 @@ pub enum Frame {
     /// This much of what you make me keep may come, counted from the first one.
     Credit {
         /// Kind of what may be sent.
-        what: Keeping,
+        what: CreditKind,
         /// Number in all: of chunks on each channel, of all else one number.
         counts: ChunkCounts,
     },
@@ -53,7 +53,7 @@ pub enum Frame {
     /// Bytes of messages follow on the channels.
     Chunks(Chunks),
     /// Bytes of a message follow this frame.
-    Part(LinkPart),
+    LinkChunk(LinkChunk),
     /// A message ends.
     End {
         /// Which.
@@ -79,7 +79,7 @@ pub enum Frame {
 }
 
 /// Bytes of a frame that announces a receive.
-pub const ANNOUNCE_FRAME_BYTES: usize = HEADER_BYTES + 26;
+pub const READY_FRAME_BYTES: usize = HEADER_BYTES + 26;
 /// Most bytes that a frame has for each of the receives that it answers.
 pub const ANSWER_FRAME_BYTES: usize = HEADER_BYTES + Chunks::BODY_BYTES;
 /// Most bytes of a frame that the bytes of a tagged message follow.
@@ -111,11 +111,11 @@ impl Frame {
     /// Makes the frame that says that the oldest message with this tag that went ahead is out of
     /// the buffer.
     pub(crate) fn taken(tag: i64) -> Self {
-        Self::End { message: MessageId::Ahead(tag), how: Ended::Done }
+        Self::End { message: MessageId::Eager(tag), how: Ended::Done }
     }
 
     /// Makes the frame that says that this much may come of something that is no chunk.
-    pub(crate) fn may_send(what: Keeping, count: u64) -> Self {
+    pub(crate) fn may_send(what: CreditKind, count: u64) -> Self {
         Self::Credit { what, counts: ChunkCounts::from_slice(&[count]) }
     }
 }
@@ -138,7 +138,7 @@ impl LinkFrame for Frame {
             Self::Offer(_) => FrameKind::Offer,
             Self::Ready(_) => FrameKind::Ready,
             Self::Chunks(_) => FrameKind::Chunks,
-            Self::Part(_) => FrameKind::Part,
+            Self::LinkChunk(_) => FrameKind::LinkChunk,
             Self::End { .. } => FrameKind::End,
             Self::Cancel { .. } => FrameKind::Cancel,
             Self::List(_) => FrameKind::List,
@@ -149,20 +149,20 @@ impl LinkFrame for Frame {
     fn payload_bytes(&self) -> usize {
         match self {
             Self::Offer(offer) => offer.payload_bytes(),
-            Self::Part(part) => part.bytes as usize,
+            Self::LinkChunk(chunk) => chunk.bytes as usize,
             _ => 0,
         }
     }
 
-    fn as_part(&self) -> Option<LinkPart> {
+    fn as_chunk(&self) -> Option<LinkChunk> {
         match self {
-            Self::Part(part) if part.may_be_cut() => Some(*part),
+            Self::LinkChunk(chunk) if chunk.may_be_cut() => Some(*chunk),
             _ => None,
         }
     }
 
-    fn from_part(part: LinkPart) -> Option<Self> {
-        Some(Self::Part(part))
+    fn from_chunk(chunk: LinkChunk) -> Option<Self> {
+        Some(Self::LinkChunk(chunk))
     }
 
     fn encode_body(&self, out: &mut Vec<u8>) {
@@ -183,7 +183,7 @@ impl LinkFrame for Frame {
             Self::Offer(offer) => offer.encode(&mut body),
             Self::Ready(ready) => ready.encode(&mut body),
             Self::Chunks(chunks) => chunks.encode(out),
-            Self::Part(part) => part.encode(&mut body),
+            Self::LinkChunk(chunk) => chunk.encode(&mut body),
             Self::End { message, how } => {
                 message.encode(&mut body);
                 how.encode(&mut body);
@@ -214,14 +214,14 @@ impl LinkFrame for Frame {
             FrameKind::Closed => Self::Closed,
             FrameKind::Abort => Self::Abort(reason(fields.rest())?),
             FrameKind::Credit => {
-                let (what, counts) = (Keeping::from_wire(fields.u8()?)?, counts(&mut fields)?);
-                let is_fit = what == Keeping::Chunks || counts.len() == 1;
+                let (what, counts) = (CreditKind::from_wire(fields.u8()?)?, counts(&mut fields)?);
+                let is_fit = what == CreditKind::Chunks || counts.len() == 1;
                 is_fit.then_some(Self::Credit { what, counts })?
             }
             FrameKind::Offer => Self::Offer(Offer::decode(&mut fields)?),
             FrameKind::Ready => Self::Ready(Ready::decode(&mut fields)?),
             FrameKind::Chunks => Self::Chunks(Chunks::decode(&mut fields)?),
-            FrameKind::Part => Self::Part(LinkPart::decode(&mut fields)?),
+            FrameKind::LinkChunk => Self::LinkChunk(LinkChunk::decode(&mut fields)?),
             FrameKind::End => Self::End {
                 message: MessageId::decode(&mut fields)?,
                 how: Ended::decode(&mut fields)?,

@@ -1,7 +1,7 @@
 //! Bytes that have arrived and wait to be decoded, and frames out of them. Pure.
 
 use super::link_frame::{FrameError, LinkFrame};
-use super::messages::LinkPart;
+use super::messages::LinkChunk;
 use crate::types::MAX_EAGER_BYTES;
 
 /// Bytes read by one system call, where there is nothing to be kept from the one before. The part
@@ -97,15 +97,15 @@ impl Inbound {
 }
 
 /// Takes the frame at the front of what has arrived, with the bytes of a message that follow it. A
-/// part comes in as many frames as it takes to arrive: `part` is what is left of the one on its
+/// chunk comes in as many frames as it takes to arrive: `chunk` is what is left of the one on its
 /// way.
 #[inline]
 pub fn take_frame<F: LinkFrame>(
     arrived: &mut Inbound,
-    part: &mut Option<LinkPart>,
+    chunk: &mut Option<LinkChunk>,
 ) -> Result<Option<F>, FrameError> {
-    if part.is_some() {
-        return Ok(next_of_part(arrived, part));
+    if chunk.is_some() {
+        return Ok(next_of_chunk(arrived, chunk));
     }
     let waiting = arrived.waiting();
     let Some((frame, head)) = F::decode(waiting)? else {
@@ -116,23 +116,23 @@ pub fn take_frame<F: LinkFrame>(
         arrived.take(taken);
         return Ok(Some(frame));
     }
-    *part = frame.as_part();
-    if part.is_some() {
+    *chunk = frame.as_chunk();
+    if chunk.is_some() {
         arrived.take(head);
     }
-    Ok(next_of_part(arrived, part))
+    Ok(next_of_chunk(arrived, chunk))
 }
 
-/// Returns the frame of what has come of the part on its way.
-fn next_of_part<F: LinkFrame>(arrived: &mut Inbound, part: &mut Option<LinkPart>) -> Option<F> {
-    let whole = (*part)?;
+/// Returns the frame of what has come of the chunk on its way.
+fn next_of_chunk<F: LinkFrame>(arrived: &mut Inbound, chunk: &mut Option<LinkChunk>) -> Option<F> {
+    let whole = (*chunk)?;
     let came = whole.first(arrived.waiting().len());
     if came.bytes == 0 {
         return None;
     }
     arrived.take(came.bytes as usize);
-    *part = whole.after(came.bytes as usize);
-    F::from_part(came)
+    *chunk = whole.after(came.bytes as usize);
+    F::from_chunk(came)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 
-use super::messages::LinkPart;
+use super::messages::LinkChunk;
 
 /// Version of all frames. Two ends with different versions do not talk.
 pub const PROTOCOL_VERSION: u16 = 16;
@@ -53,7 +53,7 @@ pub enum FrameKind {
     /// Bytes of messages, on the channels.
     Chunks,
     /// Bytes of a message, on the link.
-    Part,
+    LinkChunk,
     /// End of a message.
     End,
     /// No more of a message is wanted.
@@ -81,7 +81,7 @@ impl FrameKind {
         Self::Offer,
         Self::Ready,
         Self::Chunks,
-        Self::Part,
+        Self::LinkChunk,
         Self::End,
         Self::Cancel,
         Self::List,
@@ -125,13 +125,13 @@ pub trait LinkFrame: Sized {
         0
     }
 
-    /// Returns the part that it is, if it is one that may be taken in several.
-    fn as_part(&self) -> Option<LinkPart> {
+    /// Returns the chunk that it is, if it is one that may be taken in several.
+    fn as_chunk(&self) -> Option<LinkChunk> {
         None
     }
 
-    /// Returns the frame that is this part, if the set has any.
-    fn from_part(_part: LinkPart) -> Option<Self> {
+    /// Returns the frame that is this chunk, if the set has any.
+    fn from_chunk(_chunk: LinkChunk) -> Option<Self> {
         None
     }
 

@@ -76,8 +76,8 @@ impl ListPart {
             let (key, offset, bytes) = (fields.u32()?, fields.u64()?, fields.u64()?);
             ranges.push(ListedRange { key, offset, bytes });
         }
-        let says_something = head.is_some() || !keys.is_empty() || !ranges.is_empty();
-        says_something.then_some(Self { list, head, keys, ranges })
+        let has_output_now = head.is_some() || !keys.is_empty() || !ranges.is_empty();
+        has_output_now.then_some(Self { list, head, keys, ranges })
     }
 }
 

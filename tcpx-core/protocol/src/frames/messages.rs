@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::fields::{Body, Delivery, Fields};
 use crate::exports::refusal::{Refusal, Refused};
 use crate::types::memory::OperationKind;
-use crate::types::{MAX_EAGER_BYTES, MAX_NOTIFICATION_BYTES, MAX_PART_BYTES};
+use crate::types::{MAX_EAGER_BYTES, MAX_LINK_CHUNK_BYTES, MAX_NOTIFICATION_BYTES};
 
 /// Most receives whose messages share a chunk.
 pub const MAX_NAMES: usize = 1024;
@@ -27,8 +27,8 @@ pub type Names = SmallVec<[u64; 2]>;
 pub enum MessageId {
     /// The one that a receive waits for, by the receiver's name for that.
     Receive(u64),
-    /// The oldest one with this tag that went ahead of its receive.
-    Ahead(i64),
+    /// The oldest eager one with this tag that has no receive yet.
+    Eager(i64),
     /// A read, by its initiator's name.
     Read(u64),
     /// A write, by its initiator's name.
@@ -39,7 +39,7 @@ impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Receive(recv) => write!(f, "receive {recv:#x}"),
-            Self::Ahead(tag) => write!(f, "a message ahead with tag {tag}"),
+            Self::Eager(tag) => write!(f, "an eager message with tag {tag}"),
             Self::Read(op) => write!(f, "read {op:#x}"),
             Self::Write(op) => write!(f, "write {op:#x}"),
         }
@@ -58,7 +58,7 @@ impl MessageId {
     pub(super) fn encode(self, body: &mut Body) {
         let (kind, name) = match self {
             Self::Receive(recv) => (0, recv),
-            Self::Ahead(tag) => (1, tag as u64),
+            Self::Eager(tag) => (1, tag as u64),
             Self::Read(op) => (2, op),
             Self::Write(op) => (3, op),
         };
@@ -69,7 +69,7 @@ impl MessageId {
         let (kind, name) = (fields.u8()?, fields.u64()?);
         Some(match kind {
             0 => Self::Receive(name),
-            1 => Self::Ahead(name as i64),
+            1 => Self::Eager(name as i64),
             2 => Self::Read(name),
             3 => Self::Write(name),
             _ => return None,
@@ -80,8 +80,8 @@ impl MessageId {
 /// Offer of a sender. The parts of it that follow the frame are in this order: its bytes, its note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// A message that goes ahead of its receive. Its bytes follow.
-    Ahead {
+    /// An eager message, sent before its receive is known. Its bytes follow.
+    Eager {
         /// Tag.
         tag: i64,
         /// Bytes of the message.
@@ -110,7 +110,7 @@ pub enum Offer {
 pub enum WriteWay {
     /// This many follow the offer: all of a short list, or none of an empty one.
     Inline(u32),
-    /// On the link, in parts, which wait for no word of the target.
+    /// On the link, in chunks, which wait for no word of the target.
     Link,
     /// On the channels, once the target is ready.
     Channels,
@@ -120,7 +120,7 @@ impl Offer {
     /// Returns how many bytes follow the frame.
     pub(super) fn payload_bytes(&self) -> usize {
         match self {
-            Self::Ahead { bytes, .. } | Self::Note { bytes } => *bytes as usize,
+            Self::Eager { bytes, .. } | Self::Note { bytes } => *bytes as usize,
             Self::Write { way, note, .. } => {
                 let inline = if let WriteWay::Inline(bytes) = way { *bytes } else { 0 };
                 inline as usize + note.unwrap_or_default() as usize
@@ -130,7 +130,7 @@ impl Offer {
 
     pub(super) fn encode(&self, body: &mut Body) {
         match self {
-            Self::Ahead { tag, bytes } => body.u8(0).u64(*tag as u64).u32(*bytes),
+            Self::Eager { tag, bytes } => body.u8(0).u64(*tag as u64).u32(*bytes),
             Self::Note { bytes } => body.u8(1).u32(*bytes),
             Self::Write { op, list, way, note } => {
                 let (way, inline) = match way {
@@ -145,7 +145,7 @@ impl Offer {
 
     pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Self> {
         Some(match fields.u8()? {
-            0 => Self::Ahead { tag: fields.u64()? as i64, bytes: eager_bytes(fields.u32()?)? },
+            0 => Self::Eager { tag: fields.u64()? as i64, bytes: eager_bytes(fields.u32()?)? },
             1 => Self::Note { bytes: note_bytes(fields.u32()?)? },
             way @ 2..=4 => {
                 let (op, list, inline) = (fields.u64()?, fields.u32()?, fields.u32()?);
@@ -335,17 +335,17 @@ impl Ended {
 
 /// Some bytes of a message that travels on the link, which follow a frame.
 ///
-/// The cuts of a read or a write into parts have no meaning. So the end that receives a part may
-/// take it in several, as its bytes come. A message with a tag is one part.
+/// The cuts of a read or a write into chunks have no meaning. So the end that receives one may
+/// take it in several, as its bytes come. A message with a tag is one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkPart {
+pub struct LinkChunk {
     /// The message.
     pub of: MessageId,
     /// Bytes.
     pub bytes: u32,
 }
 
-impl LinkPart {
+impl LinkChunk {
     /// Returns whether it may be taken in several.
     pub(super) fn may_be_cut(self) -> bool {
         matches!(self.of, MessageId::Read(_) | MessageId::Write(_))
@@ -371,8 +371,8 @@ impl LinkPart {
         let (of, bytes) = (MessageId::decode(fields)?, fields.u32()?);
         let is_fit = match of {
             MessageId::Receive(_) => bytes <= MAX_EAGER_BYTES,
-            MessageId::Ahead(_) => false,
-            MessageId::Read(_) | MessageId::Write(_) => (1..=MAX_PART_BYTES).contains(&bytes),
+            MessageId::Eager(_) => false,
+            MessageId::Read(_) | MessageId::Write(_) => (1..=MAX_LINK_CHUNK_BYTES).contains(&bytes),
         };
         is_fit.then_some(Self { of, bytes })
     }

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::lifecycle::arrivals::Loss;
 use super::lifecycle::stage::PeerStage;
-use super::one_sided::telling::PreparedList;
-use super::one_sided::told::ListFault;
+use super::one_sided::local_lists::PreparedList;
+use super::one_sided::remote_lists::ListFault;
 use crate::exports::exported_range::ExportKey;
 use crate::exports::refusal::{Refusal, Refused};
-use crate::frames::eager_terms::Keeping;
+use crate::frames::eager_terms::CreditKind;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::messages::MessageId;
+use crate::plans::piece_range::PieceRange;
 use crate::plans::plan::{ChunkPlan, Member};
-use crate::plans::stretch::Stretch;
 use crate::types::{Direction, MemoryType, RegistrationKey, TransferKey};
 
 /// Thing to do. Actions are done in the order in which they come.
@@ -31,11 +31,11 @@ pub enum Action {
     },
     /// Send a frame on the control link. Behind it send the bytes of a list, which belong to a
     /// transfer of ours or to none, and then those of a note.
-    SendListed {
+    SendWithPayload {
         /// The frame.
         frame: Frame,
         /// Bytes.
-        bytes: Option<(TransferKey, Stretch)>,
+        bytes: Option<(TransferKey, PieceRange)>,
         /// The note behind it, if there is one.
         note: Option<Arc<[u8]>>,
     },
@@ -51,9 +51,9 @@ pub enum Action {
     Served(Arc<[ExportKey]>),
     /// The peer has asked for what it is refused, for the first time.
     Refused(Refusal),
-    /// Take out the message that was [kept](Landing::Kept) under this number: its bytes go into
+    /// Take out the [unexpected](Landing::Unexpected) message under this number: its bytes go into
     /// this receive, or nowhere.
-    TakeKept {
+    TakeUnexpected {
         /// The number.
         number: u64,
         /// The receive that gets it, if there is one.
@@ -86,7 +86,7 @@ pub enum Action {
     Complete(Completion, Option<Arc<PreparedList>>),
     /// Ask the system how long the peer's host has acknowledged nothing, and answer with
     /// [`handle_acknowledgement`](super::PeerProtocol::handle_acknowledgement).
-    AskHost,
+    CheckHost,
     /// Count the chunks that were sent on each channel, none where there are no send comms, and
     /// answer with
     /// [`handle_sent`](super::PeerProtocol::handle_sent).
@@ -114,15 +114,15 @@ pub enum Landing {
     Nowhere,
     /// They belong to this receive, and must be in place before the next action.
     Place(Member),
-    /// They are kept, by this number, until [`TakeKept`](Action::TakeKept).
-    Kept(u64),
+    /// They are kept, by this number, until [`TakeUnexpected`](Action::TakeUnexpected).
+    Unexpected(u64),
     /// The first of them belong here, to a list of a transfer of ours or of none. They must be in
     /// place before the next action; a note is behind them.
     Pieces {
         /// The transfer that it is of.
         transfer: TransferKey,
         /// Part of the list that they fill.
-        stretch: Stretch,
+        range: PieceRange,
         /// The note behind it, if there is one.
         note: NoteUse,
     },
@@ -260,7 +260,7 @@ pub enum Violation {
     #[error("more than the {limit} of {what} that it may send so far")]
     NoRoom {
         /// Kind of what is kept.
-        what: Keeping,
+        what: CreditKind,
         /// Most that there may be.
         limit: u64,
     },
@@ -268,7 +268,7 @@ pub enum Violation {
     #[error("{now} of {what} may be sent, {before} before")]
     RoomTakenBack {
         /// Kind of what is kept.
-        what: Keeping,
+        what: CreditKind,
         /// Limit that was said before.
         before: u64,
         /// Limit that is said now.
@@ -302,8 +302,8 @@ pub enum Violation {
     },
     /// A section that does not follow the one before it.
     #[error(
-        "{bytes} bytes from {offset} on of receive {recv:#x}, of whose {message_bytes} bytes \
-         {dealt} were dealt"
+        "{bytes} bytes from {offset} on of receive {recv:#x}, of chunk_target {message_bytes} bytes \
+         {scheduled} were scheduled"
     )]
     Section {
         /// The receiver's name for the receive.
@@ -312,8 +312,8 @@ pub enum Violation {
         offset: u64,
         /// Bytes.
         bytes: u64,
-        /// Bytes of it that are dealt.
-        dealt: u64,
+        /// Bytes of it that are scheduled.
+        scheduled: u64,
         /// Bytes of the message.
         message_bytes: u64,
     },
@@ -367,8 +367,8 @@ pub enum Violation {
         /// The list that it moves.
         list: u32,
     },
-    /// A part of a message that takes no such one, or no more.
-    #[error("{bytes} bytes on the link of {of}, which takes no such part")]
+    /// A chunk on the link of a message that takes no such one, or no more.
+    #[error("{bytes} bytes on the link of {of}, which takes no such chunk")]
     Part {
         /// The message.
         of: MessageId,
@@ -381,8 +381,8 @@ pub enum Violation {
         /// Number of the operation, given by the end that posted it.
         op: u64,
     },
-    /// More bytes were dealt to a receive than it has.
-    #[error("more than {limit} sections dealt whose chunks do not come")]
+    /// More bytes were scheduled to a receive than it has.
+    #[error("more than {limit} sections scheduled chunk_target chunks do not come")]
     TooManyDealt {
         /// Most that there may be.
         limit: usize,

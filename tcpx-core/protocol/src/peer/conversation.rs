@@ -12,8 +12,8 @@ use slotmap::SlotMap;
 use super::action::{Action, Completion, Ending, Outcome, Violation};
 use super::deferral::Deferral;
 use super::lifecycle::{Actions, Lifecycle};
-use super::message::{Asking, Message, NewOperation, Role};
-use super::one_sided::telling::PreparedList;
+use super::message::{Message, NewOperation, Request, Role};
+use super::one_sided::local_lists::PreparedList;
 use super::round_work::RoundWork;
 use super::schedule::Schedule;
 use crate::frames::eager_terms::EagerTerms;
@@ -107,7 +107,7 @@ impl Conversation {
         self.actions.push_back(Action::Send(frame));
     }
 
-    /// Returns whether chunks may be dealt now. If there are no channels, they are asked for.
+    /// Returns whether chunks may be scheduled now. If there are no channels, they are asked for.
     #[inline]
     pub(super) fn has_channels(&mut self) -> bool {
         self.life.has_channels(&mut self.actions)
@@ -128,21 +128,21 @@ impl Conversation {
     }
 
     /// Returns the request of this end's program with this name.
-    pub(super) fn asked(&mut self, op: OpKey) -> Option<&mut Message> {
-        self.operations.get_mut(op).filter(|message| message.asking().is_some())
+    pub(super) fn own_request(&mut self, op: OpKey) -> Option<&mut Message> {
+        self.operations.get_mut(op).filter(|message| message.request().is_some())
     }
 
     /// Returns the request that was made with it.
-    pub(super) fn asking(&mut self, op: OpKey) -> Option<&mut Asking> {
+    pub(super) fn request(&mut self, op: OpKey) -> Option<&mut Request> {
         match &mut self.operations.get_mut(op)?.access.as_mut()?.role {
-            Role::Asks(asking) => Some(asking),
-            Role::Serves(_) => None,
+            Role::Initiator(request) => Some(request),
+            Role::Target(_) => None,
         }
     }
 
     /// Returns the read of this end's program with this name, if its bytes are still to come.
-    pub(super) fn reading(&mut self, op: OpKey) -> Option<&mut Message> {
+    pub(super) fn own_read(&mut self, op: OpKey) -> Option<&mut Message> {
         let is_read = |it: &&mut Message| it.posted.direction == Direction::Receive;
-        self.asked(op).filter(is_read).filter(|message| message.takes_more())
+        self.own_request(op).filter(is_read).filter(|message| message.takes_more())
     }
 }

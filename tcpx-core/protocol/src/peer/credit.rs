@@ -25,7 +25,7 @@ pub struct BouncePool(Mutex<Account>);
 
 /// Pages that are kept for channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct ReservedPages {
     /// Number of channels.
     pub channels: usize,
     /// Number of pages.
@@ -80,15 +80,15 @@ impl BouncePool {
         account.channels += 1;
         drop(account);
         let pool = Arc::clone(self);
-        let mut credit = BounceCredit { pool, chunk_pages, held: 0, dealt: 0, consumed: 0 };
+        let mut credit = BounceCredit { pool, chunk_pages, held: 0, scheduled: 0, consumed: 0 };
         credit.renew(0);
         Some(credit)
     }
 
     /// Returns the pages that are kept for the channels that are there.
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> ReservedPages {
         let account = self.lock();
-        Kept { channels: account.channels, pages: account.kept }
+        ReservedPages { channels: account.channels, pages: account.kept }
     }
 
     /// Locks the account. No code that runs under the lock can panic half way.
@@ -131,7 +131,7 @@ pub struct BounceCredit {
     /// Chunks that the peer may send or has sent, and that are not consumed.
     held: u64,
     /// Chunks that were matched so far.
-    dealt: u64,
+    scheduled: u64,
     /// Chunks that were consumed so far.
     consumed: u64,
 }
@@ -139,7 +139,7 @@ pub struct BounceCredit {
 impl BounceCredit {
     /// Expects this many more chunks on the channel.
     pub fn expect(&mut self, chunks: u64) {
-        self.dealt += chunks;
+        self.scheduled += chunks;
     }
 
     /// Gives back what was consumed, `consumed` chunks since the comm was opened, and takes what
@@ -147,7 +147,7 @@ impl BounceCredit {
     pub fn renew(&mut self, consumed: u64) -> bool {
         let back = consumed.saturating_sub(self.consumed).min(self.held);
         // The first chunks may come before their match.
-        let wanted = self.dealt.saturating_sub(consumed).max(1);
+        let wanted = self.scheduled.saturating_sub(consumed).max(1);
         if back == 0 && self.held >= wanted {
             return false;
         }

@@ -1,9 +1,9 @@
-//! Deferral of what the peer has dealt and this end has not planned yet. Pure.
+//! Deferral of what the peer has scheduled and this end has not planned yet. Pure.
 //!
 //! A section of a list of short pieces is one frame, and a plan of it names every piece. So a peer
 //! that says sections and does not send their chunks could have this end make any amount of plans.
-//! While much is under way, what the peer deals waits here as it was said, in order: plans are made
-//! as chunks arrive.
+//! While much is under way, what the peer schedules waits here as it was said, in order: plans are
+//! made as chunks arrive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::plans::piece_cursor::{ListedSection, PieceCursor};
 use crate::plans::pieces::Pieces;
 use crate::plans::plan::{ChunkPlan, SpareLists};
 
-/// Most receives that wait. At worst a correct peer deals each pair of a list by itself. It has few
-/// pairs of short lists, as [`MAX_ASKED`](super::one_sided::MAX_ASKED) of these are under way. Of
-/// long lists it deals no more than it may have under way.
+/// Most receives that wait. At worst a correct peer schedules each pair of a list by itself. It has
+/// few pairs of short lists, as [`MAX_ACTIVE_REQUESTS`](super::one_sided::MAX_ACTIVE_REQUESTS) of
+/// these are under way. Of long lists it schedules no more than it may have under way.
 const MOST_WAITING: usize = 1 << 21;
 
-/// Something that the peer has dealt.
+/// Something that the peer has scheduled.
 #[derive(Debug)]
-enum Dealt {
+enum DeferredPlan {
     Plan(ChunkPlan),
     /// A section of a list, which begins at the cursor.
     Section {
@@ -31,11 +31,11 @@ enum Dealt {
     },
 }
 
-/// Queue of what the peer has dealt and this end has not planned.
+/// Queue of what the peer has scheduled and this end has not planned.
 #[derive(Debug)]
 pub(super) struct Deferral {
-    /// In the order in which it was dealt.
-    waiting: VecDeque<Dealt>,
+    /// In the order in which it was scheduled.
+    waiting: VecDeque<DeferredPlan>,
     /// [Cost](Pieces::cost) of having under way what is planned of lists and has not arrived.
     planned: u64,
     /// Most of that.
@@ -51,15 +51,15 @@ impl Deferral {
         self.planned < self.most_planned
     }
 
-    fn defer(&mut self, dealt: Dealt) -> Result<(), Violation> {
+    fn defer(&mut self, scheduled: DeferredPlan) -> Result<(), Violation> {
         if self.waiting.len() >= MOST_WAITING {
             return Err(Violation::TooManyDealt { limit: MOST_WAITING });
         }
-        self.waiting.push_back(dealt);
+        self.waiting.push_back(scheduled);
         Ok(())
     }
 
-    /// Plans chunks that the peer has dealt, or lets them wait.
+    /// Plans chunks that the peer has scheduled, or lets them wait.
     #[inline]
     pub(super) fn receive_chunks(
         &mut self,
@@ -67,14 +67,14 @@ impl Deferral {
         actions: &mut Actions,
     ) -> Result<(), Violation> {
         if !self.waiting.is_empty() {
-            return self.defer(Dealt::Plan(plan));
+            return self.defer(DeferredPlan::Plan(plan));
         }
         actions.push_back(Action::ReceiveChunks(plan));
         Ok(())
     }
 
-    /// Plans a section of a list that the peer has dealt, or lets it wait. The section begins at
-    /// the cursor, and the cursor steps over it.
+    /// Plans a section of a list that the peer has scheduled, or lets it wait. The section begins
+    /// at the cursor, and the cursor steps over it.
     pub(super) fn receive_section(
         &mut self,
         pieces: Arc<Pieces>,
@@ -88,7 +88,7 @@ impl Deferral {
         }
         let from = *cursor;
         cursor.skip(&pieces, section.bytes, usize::MAX);
-        self.defer(Dealt::Section { pieces, cursor: from, section })
+        self.defer(DeferredPlan::Section { pieces, cursor: from, section })
     }
 
     fn plan_section(
@@ -101,7 +101,7 @@ impl Deferral {
     ) {
         let planned = self.planned.saturating_add(pieces.cost(section.bytes));
         self.planned = planned;
-        let mut plans = cursor.deal(pieces, section);
+        let mut plans = cursor.schedule(pieces, section);
         while let Some(plan) = plans.next_plan(|| spare.take()) {
             actions.push_back(Action::ReceiveChunks(plan));
         }
@@ -116,11 +116,11 @@ impl Deferral {
     #[inline]
     pub(super) fn plan_waiting(&mut self, spare: &mut SpareLists, actions: &mut Actions) {
         while self.plans_more()
-            && let Some(dealt) = self.waiting.pop_front()
+            && let Some(scheduled) = self.waiting.pop_front()
         {
-            match dealt {
-                Dealt::Plan(plan) => actions.push_back(Action::ReceiveChunks(plan)),
-                Dealt::Section { pieces, mut cursor, section } => {
+            match scheduled {
+                DeferredPlan::Plan(plan) => actions.push_back(Action::ReceiveChunks(plan)),
+                DeferredPlan::Section { pieces, mut cursor, section } => {
                     self.plan_section(&pieces, &mut cursor, section, spare, actions);
                 }
             }

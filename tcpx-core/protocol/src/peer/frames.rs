@@ -4,9 +4,9 @@ use super::PeerProtocol;
 use super::action::{Action, Ending, Landing, Outcome, Violation};
 use super::lifecycle::stage::Stage;
 use crate::exports::table::Exports;
-use crate::frames::eager_terms::Keeping;
+use crate::frames::eager_terms::CreditKind;
 use crate::frames::frame::Frame;
-use crate::frames::messages::{Chunks, Ended, LinkPart, MessageId, Offer, Ready};
+use crate::frames::messages::{Chunks, Ended, LinkChunk, MessageId, Offer, Ready};
 use crate::types::OpKey;
 
 impl PeerProtocol {
@@ -22,17 +22,17 @@ impl PeerProtocol {
                 cx.broken(violation);
                 Landing::Nowhere
             }
-            (Frame::Part(LinkPart { of: MessageId::Receive(recv), bytes }), _) => {
-                tags.handle_delivery(cx, recv, bytes)
+            (Frame::LinkChunk(LinkChunk { of: MessageId::Receive(recv), bytes }), _) => {
+                tags.handle_inline(cx, recv, bytes)
             }
-            (Frame::Part(part), _) => one_sided.handle_part(cx, part),
-            (Frame::Offer(Offer::Ahead { tag, bytes }), _) => {
-                tags.handle_ahead(cx, tag, bytes.into())
+            (Frame::LinkChunk(chunk), _) => one_sided.handle_link_chunk(cx, chunk),
+            (Frame::Offer(Offer::Eager { tag, bytes }), _) => {
+                tags.handle_eager(cx, tag, bytes.into())
             }
             (Frame::Offer(Offer::Note { bytes }), _) => one_sided.handle_notification(cx, bytes),
             (Frame::Offer(Offer::Write { op, list, way, note }), _) => {
                 let landing = one_sided.handle_write(cx, (op, list), note, way, exports);
-                cx.work.spend(exports.take_looked());
+                cx.work.spend(exports.take_lookups());
                 landing
             }
             (frame, _) => {
@@ -49,14 +49,14 @@ impl PeerProtocol {
         let Self { cx, tags, one_sided, .. } = self;
         match frame {
             Frame::Ready(Ready::Receive { recv, tag, bytes, delivery }) => {
-                tags.handle_announce(cx, tag, (recv, bytes, delivery))?;
+                tags.handle_receive_ready(cx, tag, (recv, bytes, delivery))?;
             }
             Frame::Ready(Ready::Write { op, recv, cut }) => {
-                one_sided.handle_grant(cx, op, recv, cut);
+                one_sided.handle_write_ready(cx, op, recv, cut);
             }
             Frame::Ready(Ready::Read { op, list, cut, on_link }) => {
                 one_sided.handle_read(cx, (op, list), cut, on_link, exports);
-                cx.work.spend(exports.take_looked());
+                cx.work.spend(exports.take_lookups());
             }
             Frame::Chunks(chunks) => self.handle_chunks(&chunks)?,
             Frame::End { message, how } => self.handle_end(message, how)?,
@@ -75,14 +75,14 @@ impl PeerProtocol {
             }
             Frame::List(part) => {
                 one_sided.handle_list(cx, &part, exports);
-                cx.work.spend(exports.take_looked());
+                cx.work.spend(exports.take_lookups());
             }
             Frame::Forget { list } => {
                 one_sided.handle_forget(cx, list, exports);
-                cx.work.spend(exports.take_looked());
+                cx.work.spend(exports.take_lookups());
             }
-            Frame::Credit { what, counts } if what != Keeping::Chunks => {
-                self.peer_takes(what, &counts)?;
+            Frame::Credit { what, counts } if what != CreditKind::Chunks => {
+                self.handle_credit_of(what, &counts)?;
             }
             frame => return self.handle_life(frame),
         }
@@ -93,7 +93,7 @@ impl PeerProtocol {
     fn handle_end(&mut self, message: MessageId, how: Ended) -> Result<(), Violation> {
         let Self { cx, tags, one_sided, .. } = self;
         match (message, how) {
-            (MessageId::Ahead(tag), Ended::Done) => tags.handle_taken(tag)?,
+            (MessageId::Eager(tag), Ended::Done) => tags.handle_eager_done(tag)?,
             (MessageId::Receive(recv), Ended::Withdrawn) => tags.handle_cancelled(cx, recv)?,
             (MessageId::Receive(recv), Ended::OtherSize(send_bytes)) => {
                 let unknown = Violation::UnknownReceive { recv };
@@ -132,7 +132,7 @@ impl PeerProtocol {
             }
         }
         let pieces = cx.plan_section(op, (bytes, chunk_bytes, first_channel))?;
-        one_sided.bytes_dealt(cx, op, (bytes, pieces));
+        one_sided.bytes_scheduled(cx, op, (bytes, pieces));
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl PeerProtocol {
             }
             (Frame::Credit { counts, .. }, _) if is_open => life.peer_credits(counts, actions)?,
             // The channels that this end's goodbye has overtaken are open at the other end.
-            (Frame::Credit { .. }, Stage::Closing(shutdown)) if shutdown.has_said_goodbye() => {}
+            (Frame::Credit { .. }, Stage::Closing(shutdown)) if shutdown.has_sent_goodbye() => {}
             (Frame::Ping, _) => actions.push_back(Action::CountSent),
             (Frame::Pong(chunks), _) => {
                 if !life.arrivals.hear(&chunks) {
@@ -157,7 +157,7 @@ impl PeerProtocol {
                 }
             }
             (Frame::Goodbye, Stage::Up { peer_left: false }) => self.peer_leaves(),
-            (Frame::Goodbye, Stage::Closing(shutdown)) if !shutdown.has_heard_goodbye() => {
+            (Frame::Goodbye, Stage::Closing(shutdown)) if !shutdown.has_received_goodbye() => {
                 self.peer_leaves();
             }
             (Frame::Closed, Stage::Closing(shutdown)) if shutdown.expects_closed() => {

@@ -1,27 +1,31 @@
 //! Limits of what an end makes the other one keep: announced receives, messages ahead of them, and
-//! notifications. [`room`](super::room) says how much of each may come. Pure.
+//! notifications. [`room`](super::flow_control) says how much of each may come. Pure.
 
 use super::PeerProtocol;
 use super::action::Violation;
 use super::lifecycle::stage::Stage;
-use crate::frames::eager_terms::Keeping;
+use crate::frames::eager_terms::CreditKind;
 use crate::frames::frame::Frame;
 
 impl PeerProtocol {
     /// Notes that the peer takes this much of something that is no chunk, counted from the first
     /// one.
-    pub(super) fn peer_takes(&mut self, what: Keeping, counts: &[u64]) -> Result<(), Violation> {
+    pub(super) fn handle_credit_of(
+        &mut self,
+        what: CreditKind,
+        counts: &[u64],
+    ) -> Result<(), Violation> {
         let count = counts.first().copied().unwrap_or_default();
         match what {
-            Keeping::Notes => self.one_sided.peer_takes(count),
-            _ => self.tags.peer_takes(what, count),
+            CreditKind::Notes => self.one_sided.handle_credit_of(count),
+            _ => self.tags.handle_credit_of(what, count),
         }
     }
 
     /// Says what the peer may send before this end says more.
     pub(super) fn let_send_at_first(&mut self) {
-        let tags = self.tags.first_room().into_iter().flatten();
-        for (what, count) in tags.chain(self.one_sided.first_room()) {
+        let tags = self.tags.first_grants().into_iter().flatten();
+        for (what, count) in tags.chain(self.one_sided.first_grants()) {
             self.cx.send(Frame::may_send(what, count));
         }
     }
@@ -32,18 +36,18 @@ impl PeerProtocol {
     pub(super) fn let_send(&mut self) -> bool {
         let is_up = match &self.cx.life.stage {
             Stage::Up { .. } => true,
-            Stage::Closing(shutdown) if !shutdown.has_said_goodbye() => false,
+            Stage::Closing(shutdown) if !shutdown.has_sent_goodbye() => false,
             Stage::Connecting { .. } | Stage::Closing(_) | Stage::Over => return false,
         };
         // Room that one kind gives back may be what another one waits for.
-        let of_tags = if is_up { self.tags.look_at_room() } else { [false; 2] };
-        let of_notes = self.one_sided.look_at_room();
+        let of_tags = if is_up { self.tags.needs_grant() } else { [false; 2] };
+        let of_notes = self.one_sided.needs_grant();
         if of_tags == [false; 2] && !of_notes {
             return false;
         }
         let said = self.cx.actions.len();
-        let tags = self.tags.give_room(of_tags).into_iter().flatten();
-        for (what, count) in tags.chain(self.one_sided.give_room(of_notes)) {
+        let tags = self.tags.grant_room(of_tags).into_iter().flatten();
+        for (what, count) in tags.chain(self.one_sided.grant_room(of_notes)) {
             self.cx.send(Frame::may_send(what, count));
         }
         self.cx.actions.len() > said

@@ -67,7 +67,7 @@ impl PeerProtocol {
         match &mut self.cx.life.stage {
             Stage::Connecting { .. } => {
                 // Told that everything is there, the peer may be up.
-                let leaves = self.cx.life.has_said_open();
+                let leaves = self.cx.life.has_sent_open();
                 self.cx.life.stage = Stage::Connecting { leaves };
                 return if leaves { Leaving::Begun } else { Leaving::NobodyThere };
             }
@@ -75,7 +75,7 @@ impl PeerProtocol {
             Stage::Up { peer_left } => {
                 let peer_left = *peer_left;
                 self.cx.life.stage = Stage::Closing(Shutdown::new(peer_left));
-                self.tags.drop_kept(&mut self.cx, !peer_left);
+                self.tags.drop_unexpected(&mut self.cx, !peer_left);
                 self.sweep(if peer_left { Withdrawal::PeerLeft } else { Withdrawal::Left });
             }
         }
@@ -89,7 +89,7 @@ impl PeerProtocol {
             Stage::Up { peer_left } if !self.cx.life.is_named => *peer_left = true,
             Stage::Up { .. } => {
                 self.cx.life.stage = Stage::Closing(Shutdown::new(true));
-                self.tags.drop_kept(&mut self.cx, false);
+                self.tags.drop_unexpected(&mut self.cx, false);
                 self.sweep(Withdrawal::PeerLeft);
             }
             Stage::Closing(shutdown) => {
@@ -123,22 +123,21 @@ impl PeerProtocol {
 
     /// Returns whether messages that went ahead wait for their receives. A peer that leaves, too,
     /// throws them away and says so, by its goodbye at the latest.
-    pub(super) fn is_awaiting_receives(&self) -> bool {
+    pub(super) fn awaits_receives(&self) -> bool {
         self.tags.unreceived() > 0
-            && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
+            && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_received_goodbye())
     }
 
     /// Returns whether notifications wait for room at a peer that does not leave.
     fn has_notes_to_send(&self) -> bool {
         self.one_sided.queued_notes() > 0
-            && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_heard_goodbye())
+            && matches!(&self.cx.life.stage, Stage::Closing(shutdown) if !shutdown.has_received_goodbye())
     }
 
     /// Does what the goodbye of both ends has due. Returns false when that is nothing.
     pub(super) fn close_next(&mut self) -> bool {
-        let is_drained = self.cx.operations.is_empty()
-            && !self.is_awaiting_receives()
-            && !self.has_notes_to_send();
+        let is_drained =
+            self.cx.operations.is_empty() && !self.awaits_receives() && !self.has_notes_to_send();
         let Stage::Closing(shutdown) = &mut self.cx.life.stage else { return false };
         let Some(step) = shutdown.step(is_drained) else { return false };
         self.cx.actions.push_back(match step {

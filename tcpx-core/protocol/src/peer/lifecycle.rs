@@ -2,13 +2,13 @@
 //! channels by both ends, and signs of life. Pure.
 //!
 //! Where messages may travel on the control link, a peer is up without channels. The first end that
-//! has something to deal to them begins a set-up, and its handles tell the other end, which begins
-//! its own. Both may begin at once: each end sends handles once and hears the other's. Elsewhere
-//! both begin with the link, and are up when the channels are open.
+//! has something to schedule to them begins a set-up, and its handles tell the other end, which
+//! begins its own. Both may begin at once: each end sends handles once and hears the other's.
+//! Elsewhere both begin with the link, and are up when the channels are open.
 //!
 //! *Open* says that every comm of an end is there. So whatever an end says after it has opened its
-//! channels reaches an end whose channels are open. After either goodbye nothing is dealt any more:
-//! a set-up that is under way is then forgotten, and what comes of it is no fault.
+//! channels reaches an end whose channels are open. After either goodbye nothing is scheduled any
+//! more: a set-up that is under way is then forgotten, and what comes of it is no fault.
 
 pub mod arrivals;
 pub(super) mod channels;
@@ -25,7 +25,7 @@ use self::keepalive::{Due, Keepalive};
 use self::stage::Stage;
 use super::action::{Action, Ending, Violation};
 use super::schedule::tuning::shortest_chunk;
-use crate::frames::eager_terms::Keeping;
+use crate::frames::eager_terms::CreditKind;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
@@ -48,7 +48,7 @@ pub(super) struct Lifecycle {
     credit: ChunkCounts,
     keepalive: Keepalive,
     pub(super) arrivals: Arrivals,
-    pub(super) heard_at: Instant,
+    pub(super) received_at: Instant,
 }
 
 impl Lifecycle {
@@ -69,7 +69,7 @@ impl Lifecycle {
             credit: ChunkCounts::new(),
             keepalive: Keepalive::new(peer_timeout, agreement.peer_progresses, now),
             arrivals: Arrivals::new(peer_timeout, agreement.channels, now),
-            heard_at: now,
+            received_at: now,
         }
     }
 
@@ -106,17 +106,17 @@ impl Lifecycle {
     /// the goodbye is the answer. `Some(true)`: it leaves, and answers them with a refusal.
     pub(super) fn is_leaving_target(&self) -> Option<bool> {
         match &self.stage {
-            Stage::Closing(shutdown) if shutdown.has_said_goodbye() => None,
+            Stage::Closing(shutdown) if shutdown.has_sent_goodbye() => None,
             Stage::Closing(_) => Some(true),
             _ => Some(false),
         }
     }
 
     /// Returns whether the peer listens to what is said of messages.
-    pub(super) fn may_say(&self) -> bool {
+    pub(super) fn can_send(&self) -> bool {
         match &self.stage {
             Stage::Up { .. } => true,
-            Stage::Closing(shutdown) => !shutdown.has_said_goodbye(),
+            Stage::Closing(shutdown) => !shutdown.has_sent_goodbye(),
             Stage::Connecting { .. } | Stage::Over => false,
         }
     }
@@ -124,13 +124,13 @@ impl Lifecycle {
     /// Returns whether the peer has said goodbye: it has answered every cancel that it saw before,
     /// and what has no counterpart will never have one.
     pub(super) fn peer_posts_nothing(&self) -> bool {
-        matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_heard_goodbye())
+        matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_received_goodbye())
     }
 
     /// Returns how long nothing was heard of the peer, without the time in which nothing was
     /// awaited of it.
     pub(super) fn silence(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.heard_at).min(self.keepalive.silence(now))
+        now.saturating_duration_since(self.received_at).min(self.keepalive.silence(now))
     }
 
     /// Handles the passing of time. `is_awaiting`: something is to come of the peer.
@@ -143,10 +143,10 @@ impl Lifecycle {
         if let Some(ending) = self.overdue_setup(now) {
             return self.end(ending, actions);
         }
-        match self.keepalive.look(self.heard_at, is_awaiting, now) {
+        match self.keepalive.look(self.received_at, is_awaiting, now) {
             Due::Nothing => {}
-            Due::HostLook => actions.push_back(Action::AskHost),
-            Due::Ping => actions.extend([Action::AskHost, Action::Send(Frame::Ping)]),
+            Due::HostLook => actions.push_back(Action::CheckHost),
+            Due::Ping => actions.extend([Action::CheckHost, Action::Send(Frame::Ping)]),
             // Accepting may keep the peer's progress thread for long; an end that connects has a
             // deadline of its own.
             Due::Frozen(_) if self.is_setting_up() => {}
@@ -157,13 +157,13 @@ impl Lifecycle {
     /// Asks the peer for a sign of life, unless this end did so a moment ago.
     pub(super) fn handle_doubt(&mut self, now: Instant, actions: &mut Actions) {
         if self.keepalive.doubt(now) {
-            actions.extend([Action::AskHost, Action::Send(Frame::Ping)]);
+            actions.extend([Action::CheckHost, Action::Send(Frame::Ping)]);
         }
     }
 
     /// Returns the time that next matters, unless the peer is heard.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let look = self.keepalive.next_look(self.heard_at);
+        let look = self.keepalive.next_look(self.received_at);
         let setup_ends_at = self.setup().and_then(|setup| setup.give_up_at);
         look.into_iter().chain(setup_ends_at).min()
     }
@@ -180,7 +180,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns whether chunks may be dealt now. If there are no channels, they are asked for.
+    /// Returns whether chunks may be scheduled now. If there are no channels, they are asked for.
     pub(super) fn has_channels(&mut self, actions: &mut Actions) -> bool {
         if let Channels::None = self.channels {
             self.begin_channels(actions);
@@ -202,7 +202,9 @@ impl Lifecycle {
         let has_left = match &self.stage {
             Stage::Connecting { .. } => false,
             Stage::Up { peer_left } => *peer_left,
-            Stage::Closing(shutdown) => shutdown.has_said_goodbye() || shutdown.has_heard_goodbye(),
+            Stage::Closing(shutdown) => {
+                shutdown.has_sent_goodbye() || shutdown.has_received_goodbye()
+            }
             Stage::Over => true,
         };
         match &self.channels {
@@ -225,8 +227,8 @@ impl Lifecycle {
     }
 
     /// Returns whether this end has told the peer that every comm here is there.
-    pub(super) fn has_said_open(&self) -> bool {
-        self.setup().is_some_and(|setup| setup.said_open)
+    pub(super) fn has_sent_open(&self) -> bool {
+        self.setup().is_some_and(|setup| setup.sent_open)
     }
 
     /// Begins the set-up that traffic has asked for.
@@ -268,7 +270,7 @@ impl Lifecycle {
         actions: &mut Actions,
     ) -> Result<(), Violation> {
         // The peer began it before it heard this end's goodbye.
-        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_said_goodbye()) {
+        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_sent_goodbye()) {
             return Ok(());
         }
         let is_for_each = handles.len() == usize::from(self.agreement.channels);
@@ -294,7 +296,7 @@ impl Lifecycle {
     ) -> Opened {
         if let Some(setup) = self.setup_mut() {
             setup.accepted = Some(credit);
-            return self.say_open(actions);
+            return self.send_open(actions);
         }
         Opened::No
     }
@@ -303,18 +305,18 @@ impl Lifecycle {
     pub(super) fn handle_comms_connected(&mut self, actions: &mut Actions) -> Opened {
         if let Some(setup) = self.setup_mut() {
             setup.is_connected = true;
-            return self.say_open(actions);
+            return self.send_open(actions);
         }
         Opened::No
     }
 
-    fn say_open(&mut self, actions: &mut Actions) -> Opened {
+    fn send_open(&mut self, actions: &mut Actions) -> Opened {
         let Some(setup) = self.setup_mut() else { return Opened::No };
-        if setup.said_open || !setup.is_connected {
+        if setup.sent_open || !setup.is_connected {
             return Opened::No;
         }
         let Some(credit) = setup.accepted.clone() else { return Opened::No };
-        setup.said_open = true;
+        setup.sent_open = true;
         actions.push_back(Action::Send(Frame::Open { credit }));
         self.open_when_both_are(actions)
     }
@@ -327,7 +329,7 @@ impl Lifecycle {
         credit: ChunkCounts,
         actions: &mut Actions,
     ) -> Result<Opened, Violation> {
-        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_said_goodbye()) {
+        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_sent_goodbye()) {
             return Ok(Opened::No);
         }
         if !credit.is_empty() && credit.len() != usize::from(self.agreement.channels) {
@@ -342,7 +344,7 @@ impl Lifecycle {
     }
 
     fn open_when_both_are(&mut self, actions: &mut Actions) -> Opened {
-        if !self.setup().is_some_and(|setup| setup.said_open && setup.peer_is_open) {
+        if !self.setup().is_some_and(|setup| setup.sent_open && setup.peer_is_open) {
             return Opened::No;
         }
         self.channels = Channels::Open;
@@ -370,8 +372,8 @@ impl Lifecycle {
 
     /// Notes that this end has room for this many chunks on each channel.
     pub(super) fn handle_credit(&self, chunks: ChunkCounts, actions: &mut Actions) {
-        if self.may_say() {
-            let credit = Frame::Credit { what: Keeping::Chunks, counts: chunks };
+        if self.can_send() {
+            let credit = Frame::Credit { what: CreditKind::Chunks, counts: chunks };
             actions.push_back(Action::Send(credit));
         }
     }

@@ -6,13 +6,13 @@
 //! is done  it is no more; a write waits for its answer: Awaiting, or Answered before it is sent
 //! ```
 //!
-//! The module counts, for every kind of message, what is dealt and what of that has moved.
+//! The module counts, for every kind of message, what is scheduled and what of that has moved.
 
 use std::sync::Arc;
 
 use super::action::Withdrawal;
-use super::one_sided::telling::PreparedList;
-use super::tags::tag_queues::Place;
+use super::one_sided::local_lists::PreparedList;
+use super::tags::tag_queues::QueuePlace;
 use crate::exports::exported_range::ExportKey;
 use crate::exports::refusal::Refused;
 use crate::plans::piece_cursor::PieceCursor;
@@ -39,20 +39,20 @@ pub struct NewOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// A send waits for its receive.
-    SendWaits,
+    AwaitsReceive,
     /// A receive waits to be announced.
-    Unannounced,
+    ReadyQueued,
     /// A receive was announced and waits for its send.
-    Announced,
+    ReadySent,
     /// Withdrawal of a receive was asked of the peer; a match may still win.
     Cancelling(Withdrawal),
     /// A read or write that the peer has not heard of.
-    Unasked,
+    RequestQueued,
     /// The peer knows of a write, and has not granted it.
-    Asked,
+    RequestSent,
     /// Its bytes move.
     Moving,
-    /// The message was given up, and what was dealt moves on.
+    /// The message was given up, and what was scheduled moves on.
     Ending {
         /// Reason why the target has refused or stopped it; `None`: its initiator wants it no more.
         why: Option<Refused>,
@@ -61,7 +61,7 @@ pub enum State {
         is_agreed: bool,
     },
     /// All bytes of a write are sent: the answer is to come.
-    Awaiting,
+    AwaitsAnswer,
     /// All bytes of a write are in place there, and this end does not know yet that they are sent:
     /// their memory is in use until then.
     Answered,
@@ -81,7 +81,7 @@ pub struct Message {
     pub posted: NewOperation,
     /// Progress of the message.
     pub state: State,
-    /// Cursor up to which its bytes are dealt.
+    /// Cursor up to which its bytes are scheduled.
     pub(super) cursor: PieceCursor,
     /// Bytes that were sent, or have arrived and are in place.
     pub(super) moved: u64,
@@ -89,7 +89,7 @@ pub struct Message {
     /// withdrawn in another.
     pub(super) links: Links,
     /// Its place among those of its tag, while it waits for its counterpart.
-    pub(super) place: Place,
+    pub(super) place: QueuePlace,
     /// The peer's name for it: the receive that its bytes go to, or the request that is served.
     pub(super) name: u64,
     /// State that a read or write has in addition.
@@ -99,7 +99,7 @@ pub struct Message {
 /// Path on which the chunks of a message travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// On the link, where each is sent when it is dealt, and in place when it has come.
+    /// On the link, where each is sent when it is scheduled, and in place when it has come.
     Link,
     /// On the channels.
     Channels,
@@ -119,14 +119,14 @@ pub(super) struct Access {
 #[derive(Debug)]
 pub(super) enum Role {
     /// This end is the initiator.
-    Asks(Asking),
+    Initiator(Request),
     /// This end is the target.
-    Serves(Serving),
+    Target(Serving),
 }
 
 /// A request of this end's program.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct Request {
     pub(super) list: Arc<PreparedList>,
     pub(super) note: Option<Arc<[u8]>>,
     /// Whether its list counts as used.
@@ -182,8 +182,8 @@ impl Message {
     /// program.
     pub fn serves(&self) -> Option<&Arc<[ExportKey]>> {
         match &self.access.as_ref()?.role {
-            Role::Serves(serving) => Some(&serving.uses),
-            Role::Asks(_) => None,
+            Role::Target(serving) => Some(&serving.uses),
+            Role::Initiator(_) => None,
         }
     }
 
@@ -195,14 +195,14 @@ impl Message {
         }
     }
 
-    /// Returns whether all that was dealt has moved.
+    /// Returns whether all that was scheduled has moved.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.moved == self.cursor.dealt
+        self.moved == self.cursor.scheduled
     }
 
-    /// Returns the number of bytes that are not dealt.
+    /// Returns the number of bytes that are not scheduled.
     pub(super) fn left(&self) -> u64 {
-        self.posted.bytes - self.cursor.dealt
+        self.posted.bytes - self.cursor.scheduled
     }
 
     /// Returns whether the receiver of its bytes takes more of them.
@@ -211,10 +211,10 @@ impl Message {
     }
 
     /// Returns the request that this end's program has made with it, if it is a request.
-    pub(super) fn asking(&self) -> Option<&Asking> {
+    pub(super) fn request(&self) -> Option<&Request> {
         match &self.access.as_ref()?.role {
-            Role::Asks(asking) => Some(asking),
-            Role::Serves(_) => None,
+            Role::Initiator(request) => Some(request),
+            Role::Target(_) => None,
         }
     }
 
@@ -228,7 +228,7 @@ impl Message {
         self.access.as_ref().map_or(bytes, |access| access.pieces.cost(bytes))
     }
 
-    /// Returns whether the peer may deal this many bytes next, in chunks of this length, where
+    /// Returns whether the peer may schedule this many bytes next, in chunks of this length, where
     /// `most` is the longest. Of a list, a section that ends in the middle of a pair must have at
     /// least `most` bytes.
     pub(super) fn allows(&self, bytes: u64, chunk_bytes: u32, most: u32) -> bool {
@@ -249,7 +249,7 @@ impl Message {
 
     /// Returns whether it is a receive that a match may still come for.
     pub(super) fn is_waiting_receive(&self) -> bool {
-        matches!(self.state, State::Announced | State::Cancelling(_))
+        matches!(self.state, State::ReadySent | State::Cancelling(_))
     }
 
     /// Returns the message that it is, once it is matched.

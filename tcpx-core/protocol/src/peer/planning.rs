@@ -1,4 +1,4 @@
-//! Plans, as the sender makes them: what of the matched messages is dealt next, and what chunks
+//! Plans, as the sender makes them: what of the matched messages is scheduled next, and what chunks
 //! come to that have moved. Pure.
 
 use super::PeerProtocol;
@@ -40,7 +40,7 @@ impl PeerProtocol {
             Direction::Receive => {}
         }
         if is_access {
-            one_sided.bytes_moved(cx, op);
+            one_sided.check_moved(cx, op);
         } else if message.moved >= total {
             let posted = message.posted;
             cx.operations.remove(op);
@@ -64,8 +64,8 @@ impl PeerProtocol {
                 Waiting::Send(matched) => matched.member.op,
                 Waiting::Listed(op) => op,
             };
-            if self.cx.is_dealt(op) {
-                return if self.cx.has_channels() { self.deal_section(op, turn) } else { None };
+            if self.cx.is_scheduled(op) {
+                return if self.cx.has_channels() { self.schedule_section(op, turn) } else { None };
             }
             // The operation was given up.
             self.cx.schedule.queue(turn).pop();
@@ -73,7 +73,7 @@ impl PeerProtocol {
     }
 
     /// Deals the next section of a message.
-    fn deal_section(&mut self, op: OpKey, turn: Turn) -> Option<Action> {
+    fn schedule_section(&mut self, op: OpKey, turn: Turn) -> Option<Action> {
         let Self { cx, one_sided, .. } = self;
         if one_sided.holds_section(cx, op) {
             return None;
@@ -83,7 +83,7 @@ impl PeerProtocol {
             Err(action) => return action,
         };
         let pieces = cx.send_section(op, turn, bytes);
-        one_sided.bytes_dealt(cx, op, (bytes, pieces));
+        one_sided.bytes_scheduled(cx, op, (bytes, pieces));
         None
     }
 
@@ -101,9 +101,9 @@ impl PeerProtocol {
         if route == Route::Inline && portion.messages == 1 {
             let bytes = portion.bytes;
             messages.take(portion, Vec::new());
-            self.cx.schedule.dealt(turn, bytes);
+            self.cx.schedule.scheduled(turn, bytes);
             self.cx.schedule.sent(bytes, bytes);
-            self.tags.deliver(&mut self.cx, &first.member, first.announced.recv);
+            self.tags.send_inline(&mut self.cx, &first.member, first.announced.recv);
             return None;
         }
         if portion.bytes > 0 && !self.cx.has_channels() {
@@ -114,7 +114,7 @@ impl PeerProtocol {
             match self.cx.schedule.staging.of(channel, memory) {
                 ChannelStaging::There => {}
                 ChannelStaging::Asked => return None,
-                ChannelStaging::Unasked => {
+                ChannelStaging::RequestQueued => {
                     self.cx.schedule.staging.ask(channel, memory);
                     return Some(Action::PrepareStaging { channel, memory });
                 }
@@ -126,7 +126,7 @@ impl PeerProtocol {
         let spare = if portion.messages == 1 { Vec::new() } else { self.cx.spare.take() };
         let (members, names) = self.cx.schedule.queue(turn).take(portion, spare)?;
         let bytes = portion.bytes;
-        self.cx.schedule.dealt(turn, bytes);
+        self.cx.schedule.scheduled(turn, bytes);
         let chunk_bytes = match route {
             Route::Channels { chunk_bytes } if portion.messages == 1 => chunk_bytes,
             // Messages that share a chunk are not cut.

@@ -8,8 +8,8 @@ use super::message::NewOperation;
 use super::one_sided::NewRequest;
 use super::tags::posting::PostError;
 use crate::exports::exported_range::ExportKey;
-use crate::frames::messages::LinkPart;
-use crate::plans::stretch::Stretch;
+use crate::frames::messages::LinkChunk;
+use crate::plans::piece_range::PieceRange;
 use crate::types::{Direction, OpKey, PreparedKey};
 
 impl PeerProtocol {
@@ -19,7 +19,7 @@ impl PeerProtocol {
     }
 
     /// Prepares for this many operations, which are posted next as one batch.
-    pub fn handle_batch_of(&mut self, count: usize) {
+    pub fn begin_batch_of(&mut self, count: usize) {
         self.tags.begin_batch(count);
     }
 
@@ -77,14 +77,14 @@ impl PeerProtocol {
     }
 
     /// Returns whether any operation sends its bytes in chunks on the link.
-    pub fn sends_parts(&self) -> bool {
+    pub fn sends_link_chunks(&self) -> bool {
         !self.cx.schedule.link.is_empty()
     }
 
     /// Returns the place of the bytes of a chunk that is on its way on the link, as things stand
     /// now. `None`: nowhere.
-    pub fn place_of(&self, part: LinkPart) -> Option<Stretch> {
-        self.one_sided.place_of(&self.cx, part)
+    pub fn place_of(&self, chunk: LinkChunk) -> Option<PieceRange> {
+        self.one_sided.place_of(&self.cx, chunk)
     }
 
     /// Returns whether a request of the peer uses any of these exports.

@@ -1,11 +1,11 @@
-//! Schedule of what is sent: the order in which messages of all kinds are dealt, and the amount of
-//! them under way. Pure.
+//! Schedule of what is sent: the order in which messages of all kinds are scheduled, and the amount
+//! of them under way. Pure.
 //!
-//! Messages that are dealt leave their channel in that order. So a long message is dealt a
+//! Messages that are scheduled leave their channel in that order. So a long message is scheduled a
 //! *section* at a time, and messages that are matched meanwhile go before its next section:
 //!
 //! ```text
-//! short messages   dealt first, but while others wait no more at once than costs what a section
+//! short messages   scheduled first, but while others wait no more at once than costs what a section
 //!                  does
 //! medium ones      } by turns: a plan of those, a section of these; and only while less than
 //! long ones        } `ahead_bytes` of both are under way
@@ -32,7 +32,7 @@ use super::message::Lane;
 use crate::plans::plan::chunk_count;
 use crate::types::OpKey;
 
-/// Next thing to deal.
+/// Next thing to schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Short,
@@ -40,7 +40,7 @@ pub(super) enum Turn {
     Long,
 }
 
-/// Messages that wait to be dealt.
+/// Messages that wait to be scheduled.
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) tuning: Tuning,
@@ -51,7 +51,7 @@ pub(super) struct Schedule {
     queues: [Coalescer; 3],
     /// Messages that travel on the link.
     pub(super) link: LinkQueue,
-    /// Bytes of medium and long messages that were dealt and are not sent.
+    /// Bytes of medium and long messages that were scheduled and are not sent.
     under_way: u64,
     is_turn_of_long: bool,
     /// Budget for short messages before others have their turn.
@@ -113,7 +113,7 @@ impl Schedule {
         self.queues.iter_mut().for_each(Coalescer::give_room_back);
     }
 
-    /// Returns the next thing to deal. `None`: nothing waits, or enough is under way.
+    /// Returns the next thing to schedule. `None`: nothing waits, or enough is under way.
     pub(super) fn turn(&self) -> Option<Turn> {
         let [has_short, has_medium, has_long] =
             self.queues.each_ref().map(|queue| !queue.is_empty());
@@ -140,13 +140,18 @@ impl Schedule {
     }
 
     /// Notes that a section which costs this much was taken of the message that comes first.
-    pub(super) fn dealt_section(&mut self, (turn, op): (Turn, OpKey), cost: u64, is_last: bool) {
+    pub(super) fn scheduled_section(
+        &mut self,
+        (turn, op): (Turn, OpKey),
+        cost: u64,
+        is_last: bool,
+    ) {
         self.queue(turn).go_on((!is_last).then_some(op));
-        self.dealt(turn, cost);
+        self.scheduled(turn, cost);
     }
 
     /// Notes that a plan which costs this much was taken of the messages of this turn.
-    pub(super) fn dealt(&mut self, turn: Turn, cost: u64) {
+    pub(super) fn scheduled(&mut self, turn: Turn, cost: u64) {
         if turn == Turn::Short {
             let cost = cost.saturating_add(self.tuning.plan_bytes);
             self.short_left = self.short_left.saturating_sub(cost);
@@ -157,8 +162,8 @@ impl Schedule {
         self.short_left = self.tuning.section_bytes;
     }
 
-    /// Returns the channel of the first of this many bytes; what is dealt next begins behind their
-    /// last.
+    /// Returns the channel of the first of this many bytes; what is scheduled next begins behind
+    /// their last.
     pub(super) fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
         let channel = self.next_channel;
         let behind = u64::from(channel) + chunk_count(bytes, chunk_bytes);
@@ -180,7 +185,7 @@ mod tests {
 
     use super::*;
     use crate::frames::fields::Delivery;
-    use crate::peer::tags::matcher::Announced;
+    use crate::peer::tags::matcher::PostedReceive;
     use crate::plans::plan::Member;
     use crate::types::{MemoryType, RegistrationKey, Span, TransferKey};
 
@@ -191,27 +196,27 @@ mod tests {
         let span = Span { registration, address: 0, memory: MemoryType::Host };
         let member = Member { op, transfer: TransferKey::default(), span, bytes, tag: 7 };
         let delivery = Delivery::Unpacked;
-        MatchedSend { member, announced: Announced { recv: 0, bytes, delivery, number: 0 } }
+        MatchedSend { member, announced: PostedReceive { recv: 0, bytes, delivery, number: 0 } }
     }
 
     /// Deals everything in the order of its turns, what is not short in `sections` sections.
     /// Returns the operation of each plan or section.
-    fn deal(schedule: &mut Schedule, sections: usize) -> Vec<OpKey> {
-        let mut dealt = Vec::new();
+    fn schedule_all(schedule: &mut Schedule, sections: usize) -> Vec<OpKey> {
+        let mut scheduled = Vec::new();
         while let Some(turn) = schedule.turn() {
             let front = *schedule.queue(turn).front().expect("it has its turn");
             let op = match front {
                 Waiting::Listed(op) => op,
                 Waiting::Send(first) => first.member.op,
             };
-            dealt.push(op);
-            let is_last = dealt.iter().filter(|it| **it == op).count() == sections;
-            schedule.dealt_section((turn, op), MIB, is_last || turn == Turn::Short);
+            scheduled.push(op);
+            let is_last = scheduled.iter().filter(|it| **it == op).count() == sections;
+            schedule.scheduled_section((turn, op), MIB, is_last || turn == Turn::Short);
         }
-        dealt
+        scheduled
     }
 
-    /// Sends, reads and writes of one size are dealt in the order in which they may move; long
+    /// Sends, reads and writes of one size are scheduled in the order in which they may move; long
     /// ones a section at a time, to the end.
     #[test]
     fn messages_of_all_kinds_are_one_queue() {
@@ -226,11 +231,11 @@ mod tests {
                 64 => vec![a, b, c],
                 _ => [vec![c], vec![a; sections], vec![b; sections]].concat(),
             };
-            assert_eq!(deal(&mut schedule, sections), expected, "{bytes}");
+            assert_eq!(schedule_all(&mut schedule, sections), expected, "{bytes}");
         }
     }
 
-    /// The peer knows of the match of a long message as soon as a section of it is dealt.
+    /// The peer knows of the match of a long message as soon as a section of it is scheduled.
     #[test]
     fn a_match_is_owed_until_something_of_it_is_dealt() {
         let mut keys = SlotMap::<OpKey, ()>::with_key();
@@ -242,7 +247,7 @@ mod tests {
         let op = keys.insert(());
         schedule.push(send(op, 9 * MIB));
         assert!(schedule.may_owe_match(7) && !schedule.may_owe_match(8));
-        schedule.dealt_section((Turn::Long, op), MIB, false);
+        schedule.scheduled_section((Turn::Long, op), MIB, false);
         assert!(!schedule.may_owe_match(7));
         schedule.push(send(keys.insert(()), 64));
         assert!(schedule.may_owe_match(7));

@@ -4,12 +4,12 @@
 //! `Tags` owns what is known of those that have no counterpart. How they are posted, matched,
 //! sent ahead and withdrawn is in files of their own, which call down to this one.
 
-pub(super) mod announcing;
 pub(super) mod backlogs;
-pub(super) mod eager_books;
+pub(super) mod eager_queues;
 pub(super) mod expecting;
 pub(super) mod matcher;
 pub mod posting;
+pub(super) mod ready_frames;
 pub(super) mod receives;
 pub(super) mod tag_queues;
 pub mod withdrawing;
@@ -17,14 +17,14 @@ pub mod withdrawing;
 use std::collections::VecDeque;
 
 use self::backlogs::{Backlogs, OpList};
-use self::eager_books::EagerBooks;
+use self::eager_queues::EagerQueues;
 use self::matcher::Matcher;
 use self::receives::MessageEnd;
 use super::action::{Outcome, Violation, Withdrawal};
 use super::conversation::Conversation;
+use super::flow_control::{FlowTerms, ReceiveCredit};
 use super::message::{Links, Message, NewOperation, State};
-use super::room::{Announcing, KeptTerms};
-use crate::frames::eager_terms::{EagerTerms, Keeping};
+use crate::frames::eager_terms::{CreditKind, EagerTerms};
 use crate::plans::plan::Member;
 use crate::types::{OpKey, TransferKey};
 
@@ -43,14 +43,14 @@ pub(super) struct Tags {
     /// Receives of ours that have no counterpart yet.
     waiting_receives: usize,
     matcher: Matcher,
-    eager: EagerBooks,
+    eager: EagerQueues,
     /// The receive that was announced last.
-    last_announced: Option<MessageEnd>,
-    announcing: Announcing,
+    last_ready: Option<MessageEnd>,
+    receives: ReceiveCredit,
 }
 
 impl Tags {
-    pub(super) fn new(terms: &EagerTerms, kept: &KeptTerms, slice: usize) -> Self {
+    pub(super) fn new(terms: &EagerTerms, kept: &FlowTerms, slice: usize) -> Self {
         Self {
             backlogs: Backlogs::default(),
             cancelled: VecDeque::new(),
@@ -59,9 +59,9 @@ impl Tags {
             slice,
             waiting_receives: 0,
             matcher: Matcher::default(),
-            eager: EagerBooks::new(terms, kept),
-            last_announced: None,
-            announcing: Announcing::new(kept),
+            eager: EagerQueues::new(terms, kept),
+            last_ready: None,
+            receives: ReceiveCredit::new(kept),
         }
     }
 
@@ -76,13 +76,13 @@ impl Tags {
     }
 
     /// Returns the number of receives that the peer has announced and no send of ours matches.
-    pub(super) fn announced(&self) -> usize {
-        self.matcher.announced()
+    pub(super) fn posted_receives(&self) -> usize {
+        self.matcher.posted_receives()
     }
 
     /// Returns the number of receives of ours that the peer takes no announcement of for now.
-    pub(super) fn unannounced(&self) -> usize {
-        self.announcing.unannounced.len()
+    pub(super) fn queued_receives(&self) -> usize {
+        self.receives.queued.len()
     }
 
     /// Returns the number of messages of this end that went ahead and have no receive, by what this
@@ -93,7 +93,7 @@ impl Tags {
 
     /// Returns the number of messages of the peer that wait here for their receives.
     pub(super) fn kept(&self) -> usize {
-        self.eager.kept.len()
+        self.eager.unexpected.len()
     }
 
     /// Prepares for this many operations, which are posted next as one batch.
@@ -103,32 +103,40 @@ impl Tags {
 
     /// Notes that the peer takes this many announced receives, or bytes ahead of them, from the
     /// first one on.
-    pub(super) fn peer_takes(&mut self, what: Keeping, count: u64) -> Result<(), Violation> {
+    pub(super) fn handle_credit_of(
+        &mut self,
+        what: CreditKind,
+        count: u64,
+    ) -> Result<(), Violation> {
         match what {
-            Keeping::Ahead => self.eager.allowed.hear(what, count),
-            _ => self.announcing.allowed.hear(what, count),
+            CreditKind::Unexpected => self.eager.outgoing.handle_grant(what, count),
+            _ => self.receives.outgoing.handle_grant(what, count),
         }
     }
 
     /// Returns the room that the peer may use at first, if it is more than the peer's own.
-    pub(super) fn first_room(&mut self) -> [Option<(Keeping, u64)>; 2] {
-        let receives = self.announcing.given.first().map(|count| (Keeping::Receives, count));
-        [receives, self.eager.given.first().map(|count| (Keeping::Ahead, count))]
+    pub(super) fn first_grants(&mut self) -> [Option<(CreditKind, u64)>; 2] {
+        let receives =
+            self.receives.incoming.first_grant().map(|count| (CreditKind::Receives, count));
+        [receives, self.eager.incoming.first_grant().map(|count| (CreditKind::Unexpected, count))]
     }
 
     /// Returns whether it may be time to give the peer more room, for announced receives and for
     /// messages ahead of them.
     #[inline]
-    pub(super) fn look_at_room(&mut self) -> [bool; 2] {
-        let receives = self.announcing.given.look(self.matcher.announced() as u64);
-        [receives, self.eager.given.look(self.eager.buffer_used)]
+    pub(super) fn needs_grant(&mut self) -> [bool; 2] {
+        let receives = self.receives.incoming.needs_grant(self.matcher.posted_receives() as u64);
+        [receives, self.eager.incoming.needs_grant(self.eager.buffer_used)]
     }
 
     /// Gives what it may be time for. Returns what the peer may send from now on.
-    pub(super) fn give_room(&mut self, is_due: [bool; 2]) -> [Option<(Keeping, u64)>; 2] {
-        let receives = is_due[0].then(|| self.announcing.given.give()).flatten();
-        let ahead = is_due[1].then(|| self.eager.given.give()).flatten();
-        [receives.map(|it| (Keeping::Receives, it)), ahead.map(|it| (Keeping::Ahead, it))]
+    pub(super) fn grant_room(&mut self, is_due: [bool; 2]) -> [Option<(CreditKind, u64)>; 2] {
+        let receives = is_due[0].then(|| self.receives.incoming.grant()).flatten();
+        let ahead = is_due[1].then(|| self.eager.incoming.grant()).flatten();
+        [
+            receives.map(|it| (CreditKind::Receives, it)),
+            ahead.map(|it| (CreditKind::Unexpected, it)),
+        ]
     }
 
     /// Returns an operation that needs not wait for its counterpart.
@@ -144,18 +152,19 @@ impl Tags {
         operation.is_waiting_receive().then_some((op, operation.posted.bytes))
     }
 
-    /// Begins a receive of ours that waited and has found its send; `bytes` bytes of it are dealt.
+    /// Begins a receive of ours that waited and has found its send; `bytes` bytes of it are
+    /// scheduled.
     #[inline]
     pub(super) fn begin_receive(
         &mut self,
         cx: &mut Conversation,
         op: OpKey,
-        bytes_dealt: u64,
+        bytes_scheduled: u64,
     ) -> Option<Member> {
         let operation = cx.operations.get_mut(op)?;
         let (member, links) = (operation.member(op), operation.links);
-        self.eager.waits_no_more(operation.place);
-        operation.cursor.dealt = bytes_dealt;
+        self.eager.remove_receive(operation.place);
+        operation.cursor.scheduled = bytes_scheduled;
         let before = std::mem::replace(&mut operation.state, State::Moving);
         self.leave_list(cx, op, member.transfer, before, links);
         self.waiting_receives -= 1;
@@ -167,13 +176,13 @@ impl Tags {
         let Some(operation) = cx.operations.remove(op) else { return };
         self.leave_list(cx, op, operation.posted.transfer, operation.state, operation.links);
         match operation.state {
-            State::SendWaits => self.matcher.withdraw_send(operation.place),
-            State::Announced | State::Cancelling(_) => {
-                self.eager.waits_no_more(operation.place);
+            State::AwaitsReceive => self.matcher.withdraw_send(operation.place),
+            State::ReadySent | State::Cancelling(_) => {
+                self.eager.remove_receive(operation.place);
                 self.waiting_receives -= 1;
             }
-            State::Unannounced => {
-                self.announcing.unannounced.remove(operation.place);
+            State::ReadyQueued => {
+                self.receives.queued.remove(operation.place);
                 self.waiting_receives -= 1;
             }
             _ => {}
@@ -193,7 +202,7 @@ impl Tags {
         links: Links,
     ) {
         match before {
-            State::SendWaits | State::Unannounced | State::Announced => {
+            State::AwaitsReceive | State::ReadyQueued | State::ReadySent => {
                 self.backlogs.end_to_wait((transfer, op), links, false, &mut cx.operations);
             }
             State::Cancelling(_) => {
@@ -210,7 +219,7 @@ impl Tags {
     /// Returns the announced receives and the bytes ahead of them that the peer takes, from the
     /// first one on.
     pub(super) fn allowed(&self) -> [u64; 2] {
-        [self.announcing.allowed.allowed, self.eager.allowed.allowed]
+        [self.receives.outgoing.granted, self.eager.outgoing.granted]
     }
 
     /// Returns the operations of each transfer that have not ended, and receives that are being

@@ -1,6 +1,6 @@
-//! Cursor with which a list of pieces is dealt. The sender cuts a *section* off the front and tells
-//! the receiver its length. Each end makes plans of the section, of its own pieces, so that the
-//! same bytes travel in the same chunks on the same channels. Pure.
+//! Cursor with which a list of pieces is scheduled. The sender cuts a *section* off the front and
+//! tells the receiver its length. Each end makes plans of the section, of its own pieces, so that
+//! the same bytes travel in the same chunks on the same channels. Pure.
 //!
 //! ```text
 //! list      | pair 0 | pair 1        | pair 2 | 3 |       pair 4       | ...
@@ -41,7 +41,7 @@ pub struct CutSection {
     pub is_gathered: bool,
 }
 
-/// A section as it is dealt: whose it is at this end, and what both ends know of it.
+/// A section as it is scheduled: whose it is at this end, and what both ends know of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedSection {
     /// Number of the operation, given by the end that posted it.
@@ -60,14 +60,14 @@ pub struct ListedSection {
     pub channels: u16,
 }
 
-/// Position up to which a list is dealt.
+/// Position up to which a list is scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PieceCursor {
     piece: usize,
-    /// Bytes of that piece that are dealt; it has more.
+    /// Bytes of that piece that are scheduled; it has more.
     within: u64,
-    /// Bytes of the list that are dealt.
-    pub dealt: u64,
+    /// Bytes of the list that are scheduled.
+    pub scheduled: u64,
 }
 
 /// Bytes that lie one behind the other, of one piece or of several.
@@ -80,7 +80,7 @@ struct Segment {
 
 impl PieceCursor {
     /// Steps over the segment under the cursor, or the part of it that has no more bytes than these
-    /// and is of no more pairs. `None`: everything is dealt.
+    /// and is of no more pairs. `None`: everything is scheduled.
     fn take(&mut self, pieces: &Pieces, most_bytes: u64, most_pairs: usize) -> Option<Segment> {
         let first = pieces.get(self.piece)?;
         let span = pieces.span(first, self.within);
@@ -94,7 +94,7 @@ impl PieceCursor {
             let bytes = (piece.bytes - self.within).min(most_bytes - segment.bytes);
             segment.bytes += bytes;
             segment.pairs += 1;
-            self.dealt += bytes;
+            self.scheduled += bytes;
             self.within += bytes;
             if self.within == piece.bytes {
                 self.piece += 1;
@@ -104,7 +104,7 @@ impl PieceCursor {
         (segment.bytes > 0).then_some(segment)
     }
 
-    /// Returns the next section that the sender deals. `None`: everything is dealt.
+    /// Returns the next section that the sender schedules. `None`: everything is scheduled.
     pub fn next_section(mut self, pieces: &Pieces, rules: &CutRules) -> Option<CutSection> {
         let most_pairs = if rules.cut_pairs { 1 } else { MAX_SECTION_PAIRS };
         let first = self.take(pieces, rules.section_bytes, most_pairs)?;
@@ -122,9 +122,9 @@ impl PieceCursor {
         })
     }
 
-    /// Returns whether a peer may deal a section of `bytes` bytes next.
+    /// Returns whether a peer may schedule a section of `bytes` bytes next.
     pub fn allows(&self, pieces: &Pieces, bytes: u64, cut_pairs: bool) -> bool {
-        if bytes == 0 || bytes > pieces.bytes - self.dealt {
+        if bytes == 0 || bytes > pieces.bytes - self.scheduled {
             return false;
         }
         let most_pairs = if cut_pairs { 1 } else { MAX_SECTION_PAIRS };
@@ -164,8 +164,8 @@ impl PieceCursor {
     /// Steps over `bytes` bytes, or the first of them that are of `most_pairs` pieces. Returns the
     /// number of their pieces.
     pub fn skip(&mut self, pieces: &Pieces, bytes: u64, most_pieces: usize) -> usize {
-        let (end, mut left) = (self.dealt + bytes, most_pieces);
-        while let Some(segment) = self.take(pieces, end - self.dealt, left) {
+        let (end, mut left) = (self.scheduled + bytes, most_pieces);
+        while let Some(segment) = self.take(pieces, end - self.scheduled, left) {
             left -= segment.pairs;
         }
         most_pieces - left
@@ -173,7 +173,11 @@ impl PieceCursor {
 
     /// Deals a section that the sender has cut, or that the receiver allows: the cursor steps over
     /// it with the plans.
-    pub fn deal<'a>(&'a mut self, pieces: &'a Pieces, section: ListedSection) -> SectionPlans<'a> {
+    pub fn schedule<'a>(
+        &'a mut self,
+        pieces: &'a Pieces,
+        section: ListedSection,
+    ) -> SectionPlans<'a> {
         SectionPlans { cursor: self, pieces, section }
     }
 }

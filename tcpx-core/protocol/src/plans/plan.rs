@@ -4,8 +4,8 @@
 //! The protocol makes plans, the lanes carry them out, and what has been carried out comes back to
 //! the protocol. A plan owns its messages, so a lane needs to look nothing up.
 //!
-//! The module also cuts a plan into chunks and deals them to channels. Pure; both ends compute the
-//! same.
+//! The module also cuts a plan into chunks and schedules them to channels. Pure; both ends compute
+//! the same.
 
 use crate::types::{MemoryType, OpKey, Span, TransferKey};
 
@@ -51,7 +51,7 @@ impl Members {
     }
 }
 
-/// Chunks that are dealt to channels at once.
+/// Chunks that are scheduled to channels at once.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ChunkPlan {
     /// The messages, in their order.

@@ -1,7 +1,7 @@
 //! The stripes of one lane. Pure.
 //!
-//! Chunks leave a lane in the order in which they were dealt, and finish in that order too. So the
-//! stripes stand in one queue, and a stripe stays in it until its last chunk has finished:
+//! Chunks leave a lane in the order in which they were scheduled, and finish in that order too. So
+//! the stripes stand in one queue, and a stripe stays in it until its last chunk has finished:
 //!
 //! ```text
 //! front                                                             back
@@ -91,7 +91,7 @@ impl StripeQueue {
     pub fn finish(&mut self, bytes: u32, done: &mut Vec<Finished>) {
         let Some(stripe) = self.stripes.front_mut() else { return };
         if let [first] = stripe.members() {
-            note_part(first, u64::from(bytes), done);
+            finish_part(first, u64::from(bytes), done);
         }
         if !stripe.finish() {
             return;
@@ -106,7 +106,7 @@ impl StripeQueue {
 }
 
 /// Notes a chunk of a message, together with those of the same message just before it.
-fn note_part(message: &Member, more: u64, done: &mut Vec<Finished>) {
+fn finish_part(message: &Member, more: u64, done: &mut Vec<Finished>) {
     if let Some(Finished::Parts { op, chunks, bytes, .. }) = done.last_mut()
         && *op == message.op
     {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use tcpx_protocol::types::kept_budget::{KeptBudget, Share};
+use tcpx_protocol::types::peer_budget::{BudgetShare, PeerBudget};
 
 use crate::types::PeerKey;
 
@@ -18,7 +18,7 @@ const BUDGET_DIVISOR: u64 = 4;
 #[derive(Debug)]
 pub(super) struct EndedSenders {
     /// Share of the budget for their total cost.
-    share: Share,
+    share: BudgetShare,
     most: u64,
     costs: HashMap<PeerKey, u64>,
     /// The same costs in ascending order.
@@ -26,9 +26,9 @@ pub(super) struct EndedSenders {
 }
 
 impl EndedSenders {
-    pub(super) fn new(budget: &Arc<KeptBudget>) -> Self {
+    pub(super) fn new(budget: &Arc<PeerBudget>) -> Self {
         Self {
-            share: Share::new(budget, RESERVED_BYTES),
+            share: BudgetShare::new(budget, RESERVED_BYTES),
             most: RESERVED_BYTES.max(budget.limit() / BUDGET_DIVISOR),
             costs: HashMap::default(),
             order: BTreeSet::new(),

@@ -5,7 +5,7 @@ use std::thread;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slotmap::SlotMap;
-use tcpx_protocol::types::kept_budget::Share;
+use tcpx_protocol::types::peer_budget::BudgetShare;
 
 use tcpx_protocol::types::NOTE_COST;
 
@@ -21,7 +21,7 @@ fn queue() -> NotificationQueue {
 
 /// Makes a queue whose session keeps this many bytes for its peers.
 fn queue_in(budget: u64) -> NotificationQueue {
-    NotificationQueue::new(Arc::default(), &KeptBudget::new(budget))
+    NotificationQueue::new(Arc::default(), &PeerBudget::new(budget))
 }
 
 /// Returns the keys of new peers with these names, which may send.
@@ -153,9 +153,9 @@ fn a_peer_that_comes_and_goes_fills_a_bounded_part_of_memory() {
 /// What is left is of the memory of peers that are there, but for a little.
 #[test]
 fn where_peers_have_used_up_the_budget_little_is_left_behind() {
-    let budget = KeptBudget::new(BUDGET);
+    let budget = PeerBudget::new(BUDGET);
     let queue = NotificationQueue::new(Arc::default(), &budget);
-    let mut there = Share::new(&budget, 0);
+    let mut there = BudgetShare::new(&budget, 0);
     there.hold(BUDGET - (1 << 20));
     let mut peers = SlotMap::<PeerKey, ()>::with_key();
     let mut dropped = 0;
@@ -199,7 +199,7 @@ fn what_is_dropped_is_of_peers_that_have_ended() {
 #[test]
 fn the_event_is_readable_while_something_waits_that_was_not_looked_for() {
     let completions = Arc::<CompletionQueue>::default();
-    let queue = NotificationQueue::new(Arc::clone(&completions), &KeptBudget::new(BUDGET));
+    let queue = NotificationQueue::new(Arc::clone(&completions), &PeerBudget::new(BUDGET));
     let peer = senders(&queue, &["left"])[0];
     let is_readable = || {
         let descriptor = completions.event().open().unwrap();

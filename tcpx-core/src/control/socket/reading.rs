@@ -1,5 +1,5 @@
 //! Reading half of a control link: rounds of a bounded number of frames, and direct placement of
-//! the bytes of a part.
+//! the bytes of a chunk.
 
 use std::io::{self, ErrorKind, Read};
 use std::time::Instant;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use tcpx_protocol::frames::inbound::{Inbound, take_frame};
 use tcpx_protocol::frames::link_frame::LinkFrame;
-use tcpx_protocol::frames::messages::LinkPart;
+use tcpx_protocol::frames::messages::LinkChunk;
 use tcpx_protocol::frames::records::Incoming;
 
 use super::super::shared_bytes::{self, Place};
@@ -17,10 +17,10 @@ use crate::error::Departure;
 /// Number of frames of one peer that are handled in one round, so that no peer keeps the others
 /// waiting.
 pub(super) const FRAMES_A_ROUND: usize = 2048;
-/// Number of bytes that one read takes behind a part that goes to its place. They hold the next
+/// Number of bytes that one read takes behind a chunk that goes to its place. They hold the next
 /// frame. The limit is small so that most of what follows that frame can go to its place too.
 const BEHIND_PART: usize = 4096;
-/// Largest number of places of one read, including one for the bytes behind the part.
+/// Largest number of places of one read, including one for the bytes behind the chunk.
 const MAX_PLACES: usize = 64;
 
 impl LinkSocket {
@@ -48,25 +48,25 @@ impl LinkSocket {
         self.is_readable || self.must_be_polled()
     }
 
-    /// Returns the part whose bytes come next in the stream, if they may be read to their place.
+    /// Returns the chunk whose bytes come next in the stream, if they may be read to their place.
     /// Returns `None` on a link with records: no byte of a record may go to its place before its
     /// MAC was verified.
-    pub(crate) fn part_to_read(&self) -> Option<LinkPart> {
-        self.part.filter(|_| !self.has_backlog && self.may_read() && !self.is_authenticated())
+    pub(crate) fn chunk_to_read(&self) -> Option<LinkChunk> {
+        self.chunk.filter(|_| !self.has_backlog && self.may_read() && !self.is_authenticated())
     }
 
-    /// Reads bytes of the [part](Self::part_to_read) to their places. `places` has room for all of
-    /// them, or for the first ones. Only the first places are used if there are many. Also reads
-    /// what comes behind the part. Returns how many bytes of the part came; they count as taken.
-    pub(crate) fn read_part<'a>(
+    /// Reads bytes of the [chunk](Self::chunk_to_read) to their places. `places` has room for all
+    /// of them, or for the first ones. Only the first places are used if there are many. Also reads
+    /// what comes behind the chunk. Returns how many bytes of the chunk came; they count as taken.
+    pub(crate) fn read_chunk<'a>(
         &mut self,
         places: impl Iterator<Item = Place<'a>>,
         now: Instant,
     ) -> Result<u32, LinkError> {
-        let Some(part) = self.part else { return Ok(0) };
+        let Some(chunk) = self.chunk else { return Ok(0) };
         let mut places: SmallVec<[Place<'_>; MAX_PLACES]> =
             places.take(MAX_PLACES - 1).map(Place::for_a_while).collect();
-        if part.after(room_of(&places)).is_none() {
+        if chunk.after(room_of(&places)).is_none() {
             let behind = self.inbound.room();
             let most = behind.len().min(BEHIND_PART);
             places.push(Place::of(&mut behind[..most]));
@@ -75,8 +75,8 @@ impl LinkSocket {
         let outcome = shared_bytes::receive(&self.stream, &mut places);
         drop(places);
         let bytes = self.note_read(outcome, room, now)?;
-        let came = part.first(bytes).bytes;
-        self.part = part.after(bytes);
+        let came = chunk.first(bytes).bytes;
+        self.chunk = chunk.after(bytes);
         self.inbound.fill(bytes - came as usize);
         Ok(came)
     }
@@ -117,7 +117,7 @@ impl LinkSocket {
             Ok(bytes) => {
                 // The system reports new bytes, but may have reported the end already.
                 self.is_readable = bytes == room || self.is_hung_up;
-                self.heard_at = now;
+                self.received_at = now;
                 self.has_heard = true;
                 Ok(bytes)
             }
@@ -146,12 +146,12 @@ impl LinkSocket {
     }
 
     /// Returns the next whole frame that has arrived, with the bytes of a message that follow it. A
-    /// part comes in as many frames as it takes to arrive.
+    /// chunk comes in as many frames as it takes to arrive.
     #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         match &mut self.records {
-            None => take_frame(&mut self.inbound, &mut self.part).map_err(LinkError::Frame),
-            Some(records) => opened_frame(&mut records.1, &mut self.inbound, &mut self.part),
+            None => take_frame(&mut self.inbound, &mut self.chunk).map_err(LinkError::Frame),
+            Some(records) => opened_frame(&mut records.1, &mut self.inbound, &mut self.chunk),
         }
     }
 
@@ -176,10 +176,10 @@ fn room_of(places: &[Place<'_>]) -> usize {
 fn opened_frame<F: LinkFrame>(
     records: &mut Incoming,
     arrived: &mut Inbound,
-    part: &mut Option<LinkPart>,
+    chunk: &mut Option<LinkChunk>,
 ) -> Result<Option<F>, LinkError> {
     loop {
-        if let Some(frame) = take_frame(records.opened_mut(), part).map_err(LinkError::Frame)? {
+        if let Some(frame) = take_frame(records.opened_mut(), chunk).map_err(LinkError::Frame)? {
             return Ok(Some(frame));
         }
         match records.open_next(arrived) {

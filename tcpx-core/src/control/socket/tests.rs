@@ -8,7 +8,7 @@ use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::fields::Delivery;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
-use tcpx_protocol::frames::messages::{LinkPart, MessageId, Offer, Ready};
+use tcpx_protocol::frames::messages::{LinkChunk, MessageId, Offer, Ready};
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
@@ -93,7 +93,7 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
             while let Some(frame) = right.next_frame::<Frame>().unwrap() {
                 match frame {
                     Frame::Forget { list } => assert_eq!(i64::from(list), received),
-                    Frame::Offer(Offer::Ahead { tag, bytes }) => {
+                    Frame::Offer(Offer::Eager { tag, bytes }) => {
                         assert_eq!(tag, received);
                         assert!(right.payload(bytes as usize) == message(tag), "message {tag}");
                         received += 1;
@@ -107,44 +107,44 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
     }
 }
 
-const PART: LinkPart = LinkPart { of: MessageId::Write(9), bytes: 300_000 };
+const CHUNK: LinkChunk = LinkChunk { of: MessageId::Write(9), bytes: 300_000 };
 
 /// Makes the frame of an unexpected message, whose bytes follow.
 fn ahead(tag: i64, bytes: u32) -> Frame {
-    Frame::Offer(Offer::Ahead { tag, bytes })
+    Frame::Offer(Offer::Eager { tag, bytes })
 }
 
-/// Sends the part with bytes that count up, a message behind it, and the part again.
-fn send_parts(link: &mut LinkSocket) -> Vec<u8> {
-    let bytes: Vec<u8> = (0..PART.bytes).map(|at| (at % 251) as u8).collect();
-    let part = Frame::Part(PART);
-    link.send_with_payload(&part, [&bytes, b""]);
+/// Sends the chunk with bytes that count up, a message behind it, and the chunk again.
+fn send_chunks(link: &mut LinkSocket) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..CHUNK.bytes).map(|at| (at % 251) as u8).collect();
+    let chunk = Frame::LinkChunk(CHUNK);
+    link.send_with_payload(&chunk, [&bytes, b""]);
     link.send_with_payload(&ahead(7, 4), [b"data", b""]);
-    link.send_with_payload(&part, [&bytes, b""]);
+    link.send_with_payload(&chunk, [&bytes, b""]);
     bytes
 }
 
 /// Room of the next read, and its number of pieces. The arguments are the number of reads so far,
-/// and how much of the part is still to come. `None`: the part has no place.
+/// and how much of the chunk is still to come. `None`: the chunk has no place.
 type Cuts = fn(usize, usize) -> Option<(usize, usize)>;
 
-/// Takes what [`send_parts`] has sent. Returns the bytes of both parts, and how many of them were
+/// Takes what [`send_chunks`] has sent. Returns the bytes of both chunks, and how many of them were
 /// read to their place.
-fn take_parts(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec<u8>, usize) {
+fn take_chunks(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec<u8>, usize) {
     let give_up_at = Instant::now() + PATIENCE;
-    let all = 2 * PART.bytes as usize;
+    let all = 2 * CHUNK.bytes as usize;
     let (mut came, mut placed, mut messages, mut reads) = (Vec::new(), 0, 0, 0);
     while came.len() < all {
         assert!(Instant::now() < give_up_at, "{} bytes came", came.len());
         left.flush().unwrap();
         right.begin_round();
-        let next = right.part_to_read();
+        let next = right.chunk_to_read();
         reads += 1;
-        match next.and_then(|part| cuts(reads, part.bytes as usize)) {
+        match next.and_then(|chunk| cuts(reads, chunk.bytes as usize)) {
             Some((room, pieces)) => {
                 let mut place = vec![0; room];
                 let pieces = place.chunks_mut(room.div_ceil(pieces)).map(Place::of);
-                let bytes = right.read_part(pieces, Instant::now()).unwrap() as usize;
+                let bytes = right.read_chunk(pieces, Instant::now()).unwrap() as usize;
                 came.extend_from_slice(&place[..bytes]);
                 placed += bytes;
             }
@@ -152,9 +152,9 @@ fn take_parts(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec
         }
         while let Some(frame) = right.next_of_round::<Frame>().unwrap() {
             match frame {
-                Frame::Part(part) => {
-                    assert_eq!(part.of, PART.of);
-                    came.extend_from_slice(right.payload(part.bytes as usize));
+                Frame::LinkChunk(chunk) => {
+                    assert_eq!(chunk.of, CHUNK.of);
+                    came.extend_from_slice(right.payload(chunk.bytes as usize));
                 }
                 message => {
                     assert_eq!(message, ahead(7, 4));
@@ -170,7 +170,7 @@ fn take_parts(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec
 
 /// Parts arrive whole, however much is read to its place, and in whatever pieces.
 #[test]
-fn parts_come_in_as_many_frames_as_it_takes() {
+fn chunks_come_in_as_many_frames_as_it_takes() {
     let ways: [(&str, Cuts); 5] = [
         ("nowhere", |_, _| None),
         ("whole", |_, bytes| Some((bytes, 1))),
@@ -185,39 +185,39 @@ fn parts_come_in_as_many_frames_as_it_takes() {
                 SockRef::from(&*left.stream).set_send_buffer_size(bytes).unwrap();
                 SockRef::from(&*right.stream).set_recv_buffer_size(bytes).unwrap();
             }
-            let bytes = send_parts(&mut left);
-            let (came, placed) = take_parts(&mut left, &mut right, cuts);
+            let bytes = send_chunks(&mut left);
+            let (came, placed) = take_chunks(&mut left, &mut right, cuts);
             assert!(came == [&bytes[..], &bytes[..]].concat(), "{name}: other bytes");
             assert_eq!(placed > 0, name != "nowhere", "{name}");
         }
     }
 }
 
-/// No byte of a record goes to its place before its MAC was verified. Such parts are longer than a
+/// No byte of a record goes to its place before its MAC was verified. Such chunks are longer than a
 /// record. No end sends them, because `room` never reports that much room.
 #[test]
-fn parts_in_records_are_handed_out_and_not_read_to_their_place() {
+fn chunks_in_records_are_handed_out_and_not_read_to_their_place() {
     let [_, (mut left, mut right)] = pairs();
     assert!(left.room().is_none_or(|room| room <= MAX_EAGER_BYTES.into()));
-    let bytes = send_parts(&mut left);
-    let (came, placed) = take_parts(&mut left, &mut right, |_, bytes| Some((bytes, 1)));
+    let bytes = send_chunks(&mut left);
+    let (came, placed) = take_chunks(&mut left, &mut right, |_, bytes| Some((bytes, 1)));
     assert!(came == [&bytes[..], &bytes[..]].concat(), "other bytes");
     assert_eq!(placed, 0);
 }
 
 #[test]
-fn a_link_that_ends_in_a_part_has_ended() {
+fn a_link_that_ends_in_a_chunk_has_ended() {
     let (mut left, mut right) = pair();
-    let part = Frame::Part(PART);
-    left.send_with_payload(&part, [b"begun", b""]);
+    let chunk = Frame::LinkChunk(CHUNK);
+    left.send_with_payload(&chunk, [b"begun", b""]);
     drop(left);
-    let begun = Frame::Part(PART.first(5));
+    let begun = Frame::LinkChunk(CHUNK.first(5));
     assert_eq!(receive::<Frame>(&mut right), Ok(begun));
     let mut place = [0; 100];
     right.wake(false);
     right.begin_round();
-    assert_eq!(right.part_to_read(), PART.after(5));
-    let ended = right.read_part([Place::of(&mut place)].into_iter(), Instant::now());
+    assert_eq!(right.chunk_to_read(), CHUNK.after(5));
+    let ended = right.read_chunk([Place::of(&mut place)].into_iter(), Instant::now());
     assert_eq!(ended, Err(LinkError::Gone(Departure::LinkClosed)));
 }
 

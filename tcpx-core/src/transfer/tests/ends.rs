@@ -258,7 +258,7 @@ impl Sender {
             let behind = u64::from(first_channel) + chunk_count(cut.bytes, chunk_bytes);
             self.next_channel = (behind % u64::from(CHANNELS)) as u16;
             self.under_way += cut.bytes;
-            let mut plans = cursor.deal(pieces, told.section(Direction::Send));
+            let mut plans = cursor.schedule(pieces, told.section(Direction::Send));
             let spare = &mut self.books.spare;
             while let Some(plan) = plans.next_plan(|| spare.pop().unwrap_or_default()) {
                 for (channel, stripe) in plan.stripes(CHANNELS) {
@@ -319,7 +319,7 @@ impl Receiver {
         told: AnnouncedSections,
     ) {
         assert!(cursor.allows(pieces, told.bytes, false), "{told:?}");
-        let mut plans = cursor.deal(pieces, told.section(Direction::Receive));
+        let mut plans = cursor.schedule(pieces, told.section(Direction::Receive));
         let spare = &mut self.books.spare;
         while let Some(plan) = plans.next_plan(|| spare.pop().unwrap_or_default()) {
             for (channel, stripe) in plan.stripes(CHANNELS) {

@@ -169,15 +169,15 @@ fn only_the_first_request_of_a_list_looks_at_its_exports() {
         exports.end_all(&uses);
         assert!(exports.is_idle(keys[7]) && exports.active_of(MemoryId::new(2).unwrap()) == 0);
     }
-    assert_eq!(exports.take_looked(), 2000, "whether they are open, and to count them");
+    assert_eq!(exports.take_lookups(), 2000, "whether they are open, and to count them");
 
     // An export that was taken back is found out once.
     exports.revoke(keys[999]);
-    assert_eq!(exports.take_looked(), 1000, "nothing of it counts as used");
+    assert_eq!(exports.take_lookups(), 1000, "nothing of it counts as used");
     for _ in 0..100 {
         assert_eq!(exports.begin_all(&uses), Err(Refusal::Revoked));
     }
-    assert_eq!(exports.take_looked(), 1000);
+    assert_eq!(exports.take_lookups(), 1000);
 }
 
 /// A peer may let a list be forgotten while the last request of it is being answered.

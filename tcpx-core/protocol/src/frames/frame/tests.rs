@@ -8,7 +8,7 @@ use crate::frames::link_frame::FrameError;
 use crate::frames::link_frame::tests::{survive_any_body, survive_the_wire};
 use crate::frames::list_part::tests::any_list_part;
 use crate::frames::messages::tests::{
-    any_chunks, any_end, any_message, any_offer, any_part, any_ready, any_refusal,
+    any_chunks, any_end, any_link_chunk, any_message, any_offer, any_ready, any_refusal,
 };
 use crate::frames::messages::{MAX_NAMES, Names};
 
@@ -22,21 +22,21 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         Just(Frame::Goodbye),
         Just(Frame::Closed),
         "\\PC{0,100}".prop_map(Frame::Abort),
-        any_counts().prop_map(|counts| Frame::Credit { what: Keeping::Chunks, counts }),
+        any_counts().prop_map(|counts| Frame::Credit { what: CreditKind::Chunks, counts }),
         (any_keeping(), any::<u64>()).prop_map(|(what, count)| Frame::may_send(what, count)),
         any_offer().prop_map(Frame::Offer),
         any_ready().prop_map(Frame::Ready),
         any_chunks().prop_map(Frame::Chunks),
-        any_part().prop_map(Frame::Part),
+        any_link_chunk().prop_map(Frame::LinkChunk),
         (any_message(), any_end()).prop_map(|(message, how)| Frame::End { message, how }),
         (any_message(), any_refusal()).prop_map(|(message, why)| Frame::Cancel { message, why }),
-        any_list_part().prop_map(|part| Frame::List(Box::new(part))),
+        any_list_part().prop_map(|chunk| Frame::List(Box::new(chunk))),
         any::<u32>().prop_map(|list| Frame::Forget { list }),
     ]
 }
 
-fn any_keeping() -> impl Strategy<Value = Keeping> {
-    prop_oneof![Just(Keeping::Receives), Just(Keeping::Ahead), Just(Keeping::Notes)]
+fn any_keeping() -> impl Strategy<Value = CreditKind> {
+    prop_oneof![Just(CreditKind::Receives), Just(CreditKind::Unexpected), Just(CreditKind::Notes)]
 }
 
 fn any_counts() -> impl Strategy<Value = ChunkCounts> {
@@ -68,7 +68,7 @@ fn encoded(frame: &Frame) -> Vec<u8> {
 fn frames_of_posts_are_no_longer_than_room_is_made_for() {
     let (recv, delivery) = (u64::MAX, Delivery::Unpacked);
     let ready = Ready::Receive { recv, tag: i64::MIN, bytes: u64::MAX, delivery };
-    assert_eq!(encoded(&Frame::Ready(ready)).len(), ANNOUNCE_FRAME_BYTES);
+    assert_eq!(encoded(&Frame::Ready(ready)).len(), READY_FRAME_BYTES);
     let other_size = Frame::end_of(recv, Ended::OtherSize(u64::MAX));
     assert!(encoded(&other_size).len() <= ANSWER_FRAME_BYTES);
     for names in [1, 2, MAX_NAMES] {
@@ -80,8 +80,8 @@ fn frames_of_posts_are_no_longer_than_room_is_made_for() {
         assert!(all <= names * ANSWER_FRAME_BYTES, "{all} bytes for {names}");
     }
     let bytes = u32::from(u16::MAX);
-    let part = LinkPart { of: MessageId::Receive(recv), bytes };
-    for frame in [Frame::Part(part), Frame::Offer(Offer::Ahead { tag: i64::MIN, bytes })] {
+    let chunk = LinkChunk { of: MessageId::Receive(recv), bytes };
+    for frame in [Frame::LinkChunk(chunk), Frame::Offer(Offer::Eager { tag: i64::MIN, bytes })] {
         assert!(encoded(&frame).len() <= EAGER_FRAME_BYTES, "{frame:?}");
     }
 }
@@ -106,15 +106,15 @@ fn chunks_are_of_at_least_one_receive_and_no_more_than_a_run_has() {
 fn a_credit_of_anything_but_chunks_is_one_number() {
     for (count, is_fit) in [(0, false), (1, true), (2, false)] {
         let counts = ChunkCounts::from_elem(5, count);
-        let frame = Frame::Credit { what: Keeping::Notes, counts };
+        let frame = Frame::Credit { what: CreditKind::Notes, counts };
         assert_eq!(Frame::decode(&encoded(&frame)).is_ok(), is_fit, "{count} numbers");
     }
 }
 
 #[test]
-fn a_part_of_a_message_with_a_tag_is_taken_whole() {
-    let part = |of| Frame::Part(LinkPart { of, bytes: 9 });
-    assert!(part(MessageId::Write(1)).as_part().is_some());
-    assert!(part(MessageId::Receive(1)).as_part().is_none());
-    assert_eq!(part(MessageId::Receive(1)).payload_bytes(), 9);
+fn a_chunk_of_a_message_with_a_tag_is_taken_whole() {
+    let chunk = |of| Frame::LinkChunk(LinkChunk { of, bytes: 9 });
+    assert!(chunk(MessageId::Write(1)).as_chunk().is_some());
+    assert!(chunk(MessageId::Receive(1)).as_chunk().is_none());
+    assert_eq!(chunk(MessageId::Receive(1)).payload_bytes(), 9);
 }

@@ -15,7 +15,7 @@ pub(in super::super) fn any_refusal() -> impl Strategy<Value = Refusal> {
 pub(in super::super) fn any_message() -> impl Strategy<Value = MessageId> {
     prop_oneof![
         any::<u64>().prop_map(MessageId::Receive),
-        any::<i64>().prop_map(MessageId::Ahead),
+        any::<i64>().prop_map(MessageId::Eager),
         any::<u64>().prop_map(MessageId::Read),
         any::<u64>().prop_map(MessageId::Write),
     ]
@@ -30,7 +30,7 @@ pub(in super::super) fn any_offer() -> impl Strategy<Value = Offer> {
         Just(WriteWay::Channels)
     ];
     prop_oneof![
-        (any::<i64>(), 0..=MAX_EAGER_BYTES).prop_map(|(tag, bytes)| Offer::Ahead { tag, bytes }),
+        (any::<i64>(), 0..=MAX_EAGER_BYTES).prop_map(|(tag, bytes)| Offer::Eager { tag, bytes }),
         (0..=MAX_NOTIFICATION_BYTES).prop_map(|bytes| Offer::Note { bytes }),
         (any::<(u64, u32)>(), any_way, any_note(half))
             .prop_map(|((op, list), way, note)| Offer::Write { op, list, way, note }),
@@ -64,13 +64,13 @@ pub(in super::super) fn any_chunks() -> impl Strategy<Value = Chunks> {
         })
 }
 
-pub(in super::super) fn any_part() -> impl Strategy<Value = LinkPart> {
+pub(in super::super) fn any_link_chunk() -> impl Strategy<Value = LinkChunk> {
     prop_oneof![
         (any::<u64>(), 0..=MAX_EAGER_BYTES)
-            .prop_map(|(recv, bytes)| LinkPart { of: MessageId::Receive(recv), bytes }),
-        (any::<(u64, bool)>(), 1..=MAX_PART_BYTES).prop_map(|((op, reads), bytes)| {
+            .prop_map(|(recv, bytes)| LinkChunk { of: MessageId::Receive(recv), bytes }),
+        (any::<(u64, bool)>(), 1..=MAX_LINK_CHUNK_BYTES).prop_map(|((op, reads), bytes)| {
             let of = if reads { MessageId::Read(op) } else { MessageId::Write(op) };
-            LinkPart { of, bytes }
+            LinkChunk { of, bytes }
         }),
     ]
 }
@@ -96,7 +96,7 @@ fn offered(offer: Offer) -> Option<Offer> {
 fn no_more_bytes_follow_an_offer_than_ever_may() {
     let most = MAX_EAGER_BYTES;
     for (bytes, is_fit) in [(0, true), (most, true), (most + 1, false), (u32::MAX, false)] {
-        let ahead = Offer::Ahead { tag: -1, bytes };
+        let ahead = Offer::Eager { tag: -1, bytes };
         assert_eq!(offered(ahead), is_fit.then_some(ahead), "{bytes} bytes ahead");
     }
     for (bytes, note, is_fit) in [
@@ -124,23 +124,23 @@ fn no_more_bytes_follow_an_offer_than_ever_may() {
 fn parts_have_as_many_bytes_as_one_of_their_message_may() {
     let read = |of, bytes| {
         let (mut body, mut out) = (Body::default(), Vec::new());
-        LinkPart { of, bytes }.encode(&mut body);
+        LinkChunk { of, bytes }.encode(&mut body);
         body.append_to(&mut out);
-        LinkPart::decode(&mut Fields::of(&out)) == Some(LinkPart { of, bytes })
+        LinkChunk::decode(&mut Fields::of(&out)) == Some(LinkChunk { of, bytes })
     };
     for of in [MessageId::Read(7), MessageId::Write(7)] {
-        let most = MAX_PART_BYTES;
+        let most = MAX_LINK_CHUNK_BYTES;
         let fit = [0, 1, most, most + 1].map(|bytes| read(of, bytes));
         assert_eq!(fit, [false, true, true, false], "{of}");
     }
     let fit = [0, MAX_EAGER_BYTES, MAX_EAGER_BYTES + 1].map(|it| read(MessageId::Receive(7), it));
     assert_eq!(fit, [true, true, false]);
-    assert!(!read(MessageId::Ahead(7), 1), "it is offered with its bytes");
+    assert!(!read(MessageId::Eager(7), 1), "it is offered with its bytes");
 }
 
 #[test]
 fn what_is_taken_and_what_is_left_are_the_whole() {
-    let part = |bytes| LinkPart { of: MessageId::Write(7), bytes };
+    let part = |bytes| LinkChunk { of: MessageId::Write(7), bytes };
     for (bytes, first, left) in [
         (0, 0, Some(100)),
         (1, 1, Some(99)),

@@ -28,7 +28,7 @@ impl Channel {
 
     /// Matches what is posted, perhaps after some of it came.
     fn meet(&mut self) {
-        self.credit.expect(self.posted - self.credit.dealt);
+        self.credit.expect(self.posted - self.credit.scheduled);
         self.credit.renew(self.consumed);
     }
 
@@ -136,7 +136,7 @@ fn sessions_share_the_pool_of_a_buffer() {
     assert!(Arc::ptr_eq(&left, &BouncePool::of(0x1000, 20)));
     let credit = left.admit(5);
     assert!(credit.is_some() && right.admit(4).is_none() && right.admit(3).is_some());
-    assert_eq!(right.kept(), Kept { channels: 1, pages: 5 });
+    assert_eq!(right.kept(), ReservedPages { channels: 1, pages: 5 });
     let less = BouncePool::of(0x1000, 7);
     assert!(Arc::ptr_eq(&left, &less) && less.admit(3).is_none() && less.admit(2).is_some());
 }

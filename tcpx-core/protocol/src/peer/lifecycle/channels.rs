@@ -28,7 +28,7 @@ pub(in super::super) struct Setup {
     /// Whether every send comm of this end is connected.
     pub(in super::super) is_connected: bool,
     /// Whether the peer knows that every comm here is there. The peer may be up from then on.
-    pub(in super::super) said_open: bool,
+    pub(in super::super) sent_open: bool,
     /// Whether every comm of the peer is there.
     pub(in super::super) peer_is_open: bool,
 }

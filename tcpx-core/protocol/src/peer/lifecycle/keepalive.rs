@@ -36,7 +36,7 @@ pub(in super::super) struct Keepalive {
     ping_after: Duration,
     /// Longest silence of a peer that makes progress by itself; `None` when silence means nothing.
     limit: Option<Duration>,
-    heard_at: Instant,
+    received_at: Instant,
     looked_at: Instant,
     /// Silence that was listened to.
     silence: Duration,
@@ -65,7 +65,7 @@ impl Keepalive {
         Self {
             ping_after,
             limit: timeout.filter(|_| peer_progresses),
-            heard_at: now,
+            received_at: now,
             looked_at: now,
             silence: Duration::ZERO,
             pinged_at: None,
@@ -102,12 +102,12 @@ impl Keepalive {
     }
 
     /// Returns the time at which a look next finds anything due, if nothing is heard until then and
-    /// nothing new awaited. `heard_at`: the time at which the last byte of the peer was read,
+    /// nothing new awaited. `received_at`: the time at which the last byte of the peer was read,
     /// perhaps since the last look.
-    pub(in super::super) fn next_look(&self, heard_at: Instant) -> Option<Instant> {
-        if heard_at > self.heard_at {
+    pub(in super::super) fn next_look(&self, received_at: Instant) -> Option<Instant> {
+        if received_at > self.received_at {
             // The next look begins anew from there.
-            return Some(heard_at + self.ping_after);
+            return Some(received_at + self.ping_after);
         }
         if self.is_resting {
             return None;
@@ -118,22 +118,22 @@ impl Keepalive {
         Some(self.looked_at + due.saturating_sub(self.silence))
     }
 
-    /// Takes a look. `heard_at`: the time at which the last byte of the peer was read.
+    /// Takes a look. `received_at`: the time at which the last byte of the peer was read.
     /// `is_awaited`: whether anything is to come of it.
     pub(in super::super) fn look(
         &mut self,
-        heard_at: Instant,
+        received_at: Instant,
         is_awaited: bool,
         now: Instant,
     ) -> Due {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
-        self.is_doubted &= heard_at <= self.heard_at;
+        self.is_doubted &= received_at <= self.received_at;
         let is_awaited = is_awaited || self.is_doubted;
         self.is_awaited = is_awaited;
-        if heard_at > self.heard_at {
-            self.heard_at = heard_at;
-            self.begin(now.saturating_duration_since(heard_at).min(self.ping_after));
+        if received_at > self.received_at {
+            self.received_at = received_at;
+            self.begin(now.saturating_duration_since(received_at).min(self.ping_after));
         } else if !self.is_resting {
             self.silence += since.min(self.ping_after);
         } else if is_awaited {

@@ -30,7 +30,7 @@ impl Stage {
             Self::Connecting { .. } => PeerStage::Connecting,
             Self::Up { .. } => PeerStage::Up,
             Self::Closing(shutdown) => {
-                PeerStage::Closing { peer_left: shutdown.has_heard_goodbye() }
+                PeerStage::Closing { peer_left: shutdown.has_received_goodbye() }
             }
             Self::Over => PeerStage::Over,
         }
@@ -84,9 +84,9 @@ pub enum Leaving {
 /// Progress of a goodbye.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Shutdown {
-    said_goodbye: bool,
-    heard_goodbye: bool,
-    heard_closed: bool,
+    sent_goodbye: bool,
+    received_goodbye: bool,
+    received_closed: bool,
     comms: Comms,
 }
 
@@ -111,33 +111,33 @@ pub(in super::super) enum Step {
 }
 
 impl Shutdown {
-    /// Begins a shutdown. `heard_goodbye`: the peer said goodbye first.
-    pub(in super::super) fn new(heard_goodbye: bool) -> Self {
-        Self { heard_goodbye, ..Self::default() }
+    /// Begins a shutdown. `received_goodbye`: the peer said goodbye first.
+    pub(in super::super) fn new(received_goodbye: bool) -> Self {
+        Self { received_goodbye, ..Self::default() }
     }
 
     pub(in super::super) fn got_goodbye(&mut self) {
-        self.heard_goodbye = true;
+        self.received_goodbye = true;
     }
 
     /// Returns whether the peer posts nothing more.
-    pub(in super::super) fn has_heard_goodbye(&self) -> bool {
-        self.heard_goodbye
+    pub(in super::super) fn has_received_goodbye(&self) -> bool {
+        self.received_goodbye
     }
 
     /// Returns whether the peer knows, or will, that this end posts nothing more and has no open
     /// match.
-    pub(in super::super) fn has_said_goodbye(&self) -> bool {
-        self.said_goodbye
+    pub(in super::super) fn has_sent_goodbye(&self) -> bool {
+        self.sent_goodbye
     }
 
     /// Returns whether the peer may say that its sends are closed.
     pub(in super::super) fn expects_closed(&self) -> bool {
-        self.said_goodbye && self.heard_goodbye && !self.heard_closed
+        self.sent_goodbye && self.received_goodbye && !self.received_closed
     }
 
     pub(in super::super) fn got_closed(&mut self) {
-        self.heard_closed = true;
+        self.received_closed = true;
     }
 
     pub(in super::super) fn sends_closed(&mut self) {
@@ -152,16 +152,16 @@ impl Shutdown {
     /// Returns the step that is due now, each once. `is_drained`: nothing posted here is
     /// unfinished.
     pub(in super::super) fn step(&mut self, is_drained: bool) -> Option<Step> {
-        if !self.said_goodbye && is_drained {
-            self.said_goodbye = true;
+        if !self.sent_goodbye && is_drained {
+            self.sent_goodbye = true;
             return Some(Step::SayGoodbye);
         }
         match self.comms {
-            Comms::Open if self.said_goodbye && self.heard_goodbye => {
+            Comms::Open if self.sent_goodbye && self.received_goodbye => {
                 self.comms = Comms::ClosingSends;
                 Some(Step::CloseSends)
             }
-            Comms::SendsClosed if self.heard_closed => {
+            Comms::SendsClosed if self.received_closed => {
                 self.comms = Comms::ClosingReceives;
                 Some(Step::CloseReceives)
             }

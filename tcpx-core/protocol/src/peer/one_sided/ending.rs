@@ -1,11 +1,11 @@
-//! Accounts of reads and writes, at whichever end: what is dealt, what has moved, how they end, and
-//! what becomes free then. Pure.
+//! Accounts of reads and writes, at whichever end: what is scheduled, what has moved, how they end,
+//! and what becomes free then. Pure.
 
 use super::super::action::{Action, Outcome};
 use super::super::conversation::Conversation;
 use super::super::message::{Access, Role, Serving, State};
 use super::OneSided;
-use super::telling::Use;
+use super::local_lists::ListUse;
 use crate::exports::refusal::{Refusal, Refused};
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Ended, MessageId};
@@ -14,15 +14,15 @@ use crate::types::{Direction, OpKey};
 
 impl OneSided {
     /// Has the peer learn the lists of requests that wait, while there is room for them.
-    pub(super) fn list_waiting(&mut self, cx: &mut Conversation) {
+    pub(super) fn begin_waiting_lists(&mut self, cx: &mut Conversation) {
         while let Some(op) = self.unlisted.front().copied() {
-            if let Some(asking) = cx.asking(op) {
-                let used = self.telling.begin_use(&asking.list, op);
-                if used == Use::NoRoom {
+            if let Some(request) = cx.request(op) {
+                let used = self.local_lists.begin_use(&request.list, op);
+                if used == ListUse::NoRoom {
                     return;
                 }
-                asking.uses_list = true;
-                if let Use::Known(_) = used {
+                request.uses_list = true;
+                if let ListUse::Known(_) = used {
                     self.ready(cx, op);
                 }
             }
@@ -32,25 +32,25 @@ impl OneSided {
 
     /// Marks a request whose list the peer knows as ready.
     pub(super) fn ready(&mut self, cx: &mut Conversation, op: OpKey) {
-        let Some(asking) = cx.asking(op) else { return };
-        match (asking.list.kind, asking.note.is_some()) {
+        let Some(request) = cx.request(op) else { return };
+        match (request.list.kind, request.note.is_some()) {
             (OperationKind::Read, _) => self.reads.push_back(op),
             (OperationKind::Write, false) => self.writes.push_back(op),
             (OperationKind::Write, true) => self.noted_writes.push_back(op),
         }
     }
 
-    /// Notes that the target deals no more of a read of ours.
-    pub(super) fn all_dealt(&mut self, cx: &mut Conversation, op: OpKey) {
-        if let Some(key) = self.undealt.remove(&op.to_wire()) {
-            self.telling.end_use(key);
-            self.list_waiting(cx);
+    /// Notes that the target schedules no more of a read of ours.
+    pub(super) fn all_scheduled(&mut self, cx: &mut Conversation, op: OpKey) {
+        if let Some(key) = self.unscheduled.remove(&op.to_wire()) {
+            self.local_lists.end_use(key);
+            self.begin_waiting_lists(cx);
         }
     }
 
-    /// Notes that `bytes` more bytes of a message, which are of `pieces` pieces, are dealt: by this
-    /// end, or by the peer.
-    pub(in super::super) fn bytes_dealt(
+    /// Notes that `bytes` more bytes of a message, which are of `pieces` pieces, are scheduled: by
+    /// this end, or by the peer.
+    pub(in super::super) fn bytes_scheduled(
         &mut self,
         cx: &mut Conversation,
         op: OpKey,
@@ -65,26 +65,26 @@ impl OneSided {
             cx.work.spend(pieces as u64);
         }
         match &access.role {
-            Role::Serves(serving) if is_sent => {
+            Role::Target(serving) if is_sent => {
                 self.reads_on_link -= if message.is_on_link() { bytes } else { 0 };
                 if is_last {
-                    self.read_is_dealt(serving.list);
+                    self.read_is_scheduled(serving.list);
                 }
             }
-            Role::Asks(_) if !is_sent && is_last => self.all_dealt(cx, op),
+            Role::Initiator(_) if !is_sent && is_last => self.all_scheduled(cx, op),
             _ => {}
         }
     }
 
     /// Looks whether a message is over, or its memory free: bytes of it have moved, or no more are
-    /// dealt.
-    pub(in super::super) fn bytes_moved(&mut self, cx: &mut Conversation, op: OpKey) {
+    /// scheduled.
+    pub(in super::super) fn check_moved(&mut self, cx: &mut Conversation, op: OpKey) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         let (is_whole, is_at_rest) = (message.moved == message.posted.bytes, message.is_at_rest());
         let is_sent = message.posted.direction == Direction::Send;
         match message.state {
-            State::Moving if is_whole && is_sent && message.asking().is_some() => {
-                message.state = State::Awaiting;
+            State::Moving if is_whole && is_sent && message.request().is_some() => {
+                message.state = State::AwaitsAnswer;
                 self.end_abandoned(cx, op);
             }
             State::Moving | State::Answered | State::Ending { .. } if is_whole => {
@@ -102,13 +102,13 @@ impl OneSided {
     /// until the answer.
     pub(super) fn end_abandoned(&mut self, cx: &mut Conversation, op: OpKey) {
         let is_free = |op| cx.operations.get(op).is_some_and(|it| !it.uses_memory());
-        if is_free(op) && cx.asking(op).is_some_and(|asking| asking.is_abandoned) {
+        if is_free(op) && cx.request(op).is_some_and(|request| request.is_abandoned) {
             self.finish_request(cx, op, None.into());
         }
     }
 
     fn finish(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
-        match cx.asking(op) {
+        match cx.request(op) {
             Some(_) => self.finish_request(cx, op, outcome),
             None => self.finish_serving(cx, op, outcome),
         }
@@ -117,22 +117,22 @@ impl OneSided {
     /// Ends a request.
     pub(super) fn finish_request(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
         let Some(message) = cx.operations.remove(op) else { return };
-        let Some(Access { role: Role::Asks(asking), .. }) = message.access else {
+        let Some(Access { role: Role::Initiator(request), .. }) = message.access else {
             return;
         };
         let transfer = message.posted.transfer;
         self.of_transfer.remove(&transfer);
-        if message.state == State::Unasked && asking.uses_list {
-            self.telling.end_use(asking.list.key);
-            self.list_waiting(cx);
+        if message.state == State::RequestQueued && request.uses_list {
+            self.local_lists.end_use(request.list.key);
+            self.begin_waiting_lists(cx);
         }
         if outcome == Outcome::Done
-            && asking.list.kind == OperationKind::Read
-            && let Some(note) = asking.note
+            && request.list.kind == OperationKind::Read
+            && let Some(note) = request.note
         {
             self.notes.push(note);
         }
-        let list = asking.list;
+        let list = request.list;
         let is_other_later = match outcome {
             Outcome::Refused { why: Refusal::NoMemory, .. } => true,
             Outcome::Refused { why: Refusal::UnknownKey | Refusal::Revoked, .. } => {
@@ -142,12 +142,12 @@ impl OneSided {
         };
         if is_other_later {
             // The peer has looked at its keys once. With the next post it looks again.
-            self.telling.drop_list(list.key);
+            self.local_lists.drop_list(list.key);
         }
         cx.completed(&message.posted, outcome, Some(list));
     }
 
-    /// Returns whether no section of a message is to be dealt now, because it is a read of the
+    /// Returns whether no section of a message is to be scheduled now, because it is a read of the
     /// peer, which takes no chunks, or has had its share of this round.
     pub(in super::super) fn holds_section(&self, cx: &mut Conversation, op: OpKey) -> bool {
         let is_served = cx.operations.get(op).is_some_and(|it| it.serves().is_some());
@@ -168,7 +168,7 @@ impl OneSided {
     /// Ends a request of the peer.
     fn finish_serving(&mut self, cx: &mut Conversation, op: OpKey, outcome: Outcome) {
         let Some(message) = cx.operations.remove(op) else { return };
-        let Some(Access { role: Role::Serves(serving), .. }) = message.access else {
+        let Some(Access { role: Role::Target(serving), .. }) = message.access else {
             return;
         };
         let name = message.name;
@@ -178,10 +178,10 @@ impl OneSided {
         let kind = if is_write { OperationKind::Write } else { OperationKind::Read };
         if is_write {
             self.served_writes -= 1;
-            self.told.end_use(list);
+            self.remote_lists.end_use(list);
         }
         let (is_whole, refused) = (outcome == Outcome::Done, outcome.refused());
-        self.stats.served(kind, message.cursor.dealt, refused.map(|refused| refused.why));
+        self.stats.served(kind, message.cursor.scheduled, refused.map(|refused| refused.why));
         cx.actions.push_back(Action::Served(uses));
         if let Some((number, bytes)) = note {
             cx.actions.push_back(Action::Note { number, is_published: is_whole });
@@ -195,10 +195,10 @@ impl OneSided {
         }
     }
 
-    /// Notes that no more of a read is dealt, and that nothing of its list is needed.
-    pub(super) fn read_is_dealt(&mut self, list: u32) {
-        self.undealt_reads -= 1;
-        self.told.end_use(list);
+    /// Notes that no more of a read is scheduled, and that nothing of its list is needed.
+    pub(super) fn read_is_scheduled(&mut self, list: u32) {
+        self.unscheduled_reads -= 1;
+        self.remote_lists.end_use(list);
     }
 
     /// Drops the note of a write that is refused: its room is free again.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::super::room::{Allowed, Given};
+use super::super::flow_control::{IncomingCredit, OutgoingCredit};
 use crate::types::note_cost as cost;
 
 /// The books of one end. Costs are sums since the link began.
@@ -15,9 +15,9 @@ pub(in crate::peer) struct Notes {
     /// Room here for those that wait.
     queue_room: u64,
     /// Cost that the peer allows, and cost that was sent.
-    pub(in crate::peer) allowed: Allowed,
+    pub(in crate::peer) outgoing: OutgoingCredit,
     /// Cost that may come, and cost that has come.
-    pub(in crate::peer) given: Given,
+    pub(in crate::peer) incoming: IncomingCredit,
     /// Cost of those that the program has taken, and of those that were dropped.
     taken: u64,
     dropped: u64,
@@ -31,11 +31,11 @@ pub(in crate::peer) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn new(given: Given, queue_room: u64) -> Self {
+    pub(super) fn new(incoming: IncomingCredit, queue_room: u64) -> Self {
         Self {
             queue_room,
-            allowed: Allowed::new(given.given()),
-            given,
+            outgoing: OutgoingCredit::new(incoming.granted()),
+            incoming,
             taken: 0,
             dropped: 0,
             queue: VecDeque::new(),
@@ -47,7 +47,7 @@ impl Notes {
 
     /// Returns whether a notification of this many bytes may be sent now.
     pub(super) fn may_send(&self, bytes: usize) -> bool {
-        self.allowed.has(cost(bytes))
+        self.outgoing.has(cost(bytes))
     }
 
     /// Returns whether the notification of a write, of this many bytes, may be sent now. Writes and
@@ -59,7 +59,7 @@ impl Notes {
 
     /// Counts the notification of a write as sent.
     pub(super) fn send_with_write(&mut self, bytes: usize) {
-        self.allowed.sent += cost(bytes);
+        self.outgoing.sent += cost(bytes);
         self.owes_turn = !self.queue.is_empty();
     }
 
@@ -102,7 +102,7 @@ impl Notes {
             return None;
         }
         self.queued -= cost(bytes);
-        self.allowed.sent += cost(bytes);
+        self.outgoing.sent += cost(bytes);
         self.owes_turn = false;
         self.queue.pop_front()
     }
@@ -110,7 +110,7 @@ impl Notes {
     /// Counts a notification of this many bytes that has come. Returns whether the peer may send
     /// it.
     pub(super) fn handle_note(&mut self, bytes: usize) -> bool {
-        self.given.comes(cost(bytes))
+        self.incoming.receive(cost(bytes))
     }
 
     /// Notes that the program has taken notifications that cost `taken` in all.
@@ -126,7 +126,7 @@ impl Notes {
     /// Looks at what is kept. Returns whether it may be time to give more room.
     #[inline]
     pub(in crate::peer) fn look(&mut self) -> bool {
-        self.given.look(self.given.came - self.taken - self.dropped)
+        self.incoming.needs_grant(self.incoming.received - self.taken - self.dropped)
     }
 }
 
@@ -135,37 +135,37 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::frames::eager_terms::Keeping;
-    use crate::peer::room::KeptTerms;
-    use crate::types::kept_budget::KeptBudget;
+    use crate::frames::eager_terms::CreditKind;
+    use crate::peer::flow_control::FlowTerms;
+    use crate::types::peer_budget::PeerBudget;
     use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_NOTIFICATION_BYTES, TELL_AFTER};
 
     /// Makes an end that keeps at most `most`, of a session that keeps `budget` bytes for its
     /// peers.
     fn keeping(budget: u64, most: u64) -> Notes {
-        Notes::new(KeptTerms::new(&KeptBudget::new(budget)).notes(most), most)
+        Notes::new(FlowTerms::new(&PeerBudget::new(budget)).notes(most), most)
     }
 
     /// Makes an end whose peer keeps up to 1000 bytes.
     fn to_peer() -> Notes {
         let notes = keeping(0, 1000);
-        assert_eq!(notes.allowed.allowed, 1000, "all of it is its own");
+        assert_eq!(notes.outgoing.granted, 1000, "all of it is its own");
         notes
     }
 
     /// Gives the sender what the receiver says next.
     fn hear(sender: &mut Notes, receiver: &mut Notes) {
         if receiver.look()
-            && let Some(count) = receiver.given.give()
+            && let Some(count) = receiver.incoming.grant()
         {
-            sender.allowed.hear(Keeping::Notes, count).unwrap();
+            sender.outgoing.handle_grant(CreditKind::Notes, count).unwrap();
         }
     }
 
     #[test]
     fn whoever_sends_more_than_there_is_room_for_is_found_out() {
         let mut notes = keeping(1 << 20, 1000);
-        assert_eq!((notes.given.first(), notes.given.given()), (None, 1000));
+        assert_eq!((notes.incoming.first_grant(), notes.incoming.granted()), (None, 1000));
         assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
     }
 
@@ -175,8 +175,8 @@ mod tests {
         let most = u64::from(LEAST_NOTIFICATION_BYTES);
         for budget in [0, 1000, 1 << 30] {
             let (mut sender, mut receiver) = (keeping(0, most), keeping(budget, most));
-            receiver.given.first();
-            sender.allowed.allowed = receiver.given.given();
+            receiver.incoming.first_grant();
+            sender.outgoing.granted = receiver.incoming.granted();
             let taken = (TELL_AFTER - 65) as usize;
             sender.send_with_write(taken);
             assert!(receiver.handle_note(taken));
@@ -214,10 +214,10 @@ mod tests {
         assert!(!notes.has_next() && notes.may_send_with_write(50));
         notes.send_with_write(50);
         assert!(notes.may_send(1) && !notes.may_send_with_write(1), "it is another's turn");
-        notes.allowed.allowed += 500;
+        notes.outgoing.granted += 500;
         assert!(notes.has_next() && !notes.may_send_with_write(1));
         assert!(notes.next().is_some_and(|note| note.len() == 500));
-        notes.allowed.allowed += 1000;
+        notes.outgoing.granted += 1000;
         assert!(notes.may_send_with_write(1));
         notes.send_with_write(1);
         assert!(!notes.may_send_with_write(1) && notes.next().is_some());
@@ -238,8 +238,8 @@ mod tests {
             ),
         ) {
             let (mut sender, mut receiver) = (keeping(0, 1 << 40), keeping(budget, most));
-            receiver.given.first();
-            sender.allowed.allowed = receiver.given.given();
+            receiver.incoming.first_grant();
+            sender.outgoing.granted = receiver.incoming.granted();
             let mut kept = VecDeque::new();
             let (mut taken, mut told) = (0, 0);
             for (bytes, takes_all) in &steps {

@@ -5,14 +5,14 @@ use super::super::conversation::Conversation;
 use super::super::message::{Access, Lane, Message, Role, Serving, State};
 use super::super::schedule::route::{Load, Route, route};
 use super::OneSided;
-use super::saying::access;
-use super::told::{Opened, ToldList};
+use super::output::access;
+use super::remote_lists::{RemoteList, ResolvedList};
 use crate::exports::refusal::{Refusal, Refused};
 use crate::exports::table::Exports;
-use crate::frames::eager_terms::Keeping;
+use crate::frames::eager_terms::CreditKind;
 use crate::frames::frame::Frame;
-use crate::frames::messages::{Ended, LinkPart, MessageId, Ready, WriteWay};
-use crate::plans::stretch::Stretch;
+use crate::frames::messages::{Ended, LinkChunk, MessageId, Ready, WriteWay};
+use crate::plans::piece_range::PieceRange;
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, OpKey, TransferKey};
 
@@ -34,7 +34,7 @@ impl OneSided {
     fn comes(&mut self, cx: &mut Conversation, bytes: u32) -> bool {
         let is_allowed = self.notes.handle_note(bytes as usize);
         if !is_allowed {
-            cx.broken(self.notes.given.refused(Keeping::Notes));
+            cx.broken(self.notes.incoming.refused(CreditKind::Notes));
         }
         is_allowed
     }
@@ -47,17 +47,17 @@ impl OneSided {
         op: u64,
         list: u32,
         kind: OperationKind,
-    ) -> Option<ToldList> {
+    ) -> Option<RemoteList> {
         let OneSided { served, unwanted, .. } = self;
         let is_taken = served.contains_key(&op) || unwanted.contains_key(&op);
         let most = self.terms.asked;
         let under_way = match kind {
             OperationKind::Write => self.served_writes + unwanted.len(),
-            OperationKind::Read => self.undealt_reads,
+            OperationKind::Read => self.unscheduled_reads,
         };
-        let told = self.told.get(list).filter(|told| told.kind == kind);
-        match told {
-            Some(told) if !is_taken && under_way < most => Some(told.clone()),
+        let remote = self.remote_lists.get(list).filter(|remote| remote.kind == kind);
+        match remote {
+            Some(remote) if !is_taken && under_way < most => Some(remote.clone()),
             _ => {
                 cx.broken(Violation::Request { op, list });
                 None
@@ -69,10 +69,10 @@ impl OneSided {
     fn begin(
         &self,
         cx: &Conversation,
-        told: &ToldList,
+        remote: &RemoteList,
         exports: &mut Exports,
-    ) -> Result<Opened, Refused> {
-        let opened = told.opened.clone()?;
+    ) -> Result<ResolvedList, Refused> {
+        let opened = remote.opened.clone()?;
         let refuse = |why| Refused { why, range: 0 };
         if cx.life.is_leaving_target() != Some(false) {
             return Err(refuse(Refusal::Leaves));
@@ -85,14 +85,14 @@ impl OneSided {
     fn begin_to_receive(
         &self,
         cx: &Conversation,
-        told: &ToldList,
+        remote: &RemoteList,
         exports: &mut Exports,
-    ) -> Result<Opened, Refused> {
-        let is_host = |opened: &Opened| opened.pieces.memory == MemoryType::Host;
-        if !self.terms.receives_host && told.opened.as_ref().is_ok_and(is_host) {
+    ) -> Result<ResolvedList, Refused> {
+        let is_host = |opened: &ResolvedList| opened.pieces.memory == MemoryType::Host;
+        if !self.terms.receives_host && remote.opened.as_ref().is_ok_and(is_host) {
             return Err(Refused { why: Refusal::ReceiveIntoHostMemory, range: 0 });
         }
-        self.begin(cx, told, exports)
+        self.begin(cx, remote, exports)
     }
 
     /// Handles a write, or the wish for one, of the peer.
@@ -107,17 +107,17 @@ impl OneSided {
         if cx.life.is_leaving_target().is_none() {
             return Landing::Nowhere;
         }
-        let Some(told) = self.requested(cx, op, list, OperationKind::Write) else {
+        let Some(remote) = self.requested(cx, op, list, OperationKind::Write) else {
             return Landing::Nowhere;
         };
         // A write of no bytes needs no grant, and no chunks.
         let is_allowed = match way {
-            WriteWay::Inline(0) => told.bytes == 0,
+            WriteWay::Inline(0) => remote.bytes == 0,
             WriteWay::Inline(bytes) => {
-                told.bytes == u64::from(bytes) && cx.link.terms.allows_access(told.bytes)
+                remote.bytes == u64::from(bytes) && cx.link.terms.allows_access(remote.bytes)
             }
-            WriteWay::Link => told.bytes > 0 && cx.link.terms.allows_access(told.bytes),
-            WriteWay::Channels => told.bytes > 0,
+            WriteWay::Link => remote.bytes > 0 && cx.link.terms.allows_access(remote.bytes),
+            WriteWay::Channels => remote.bytes > 0,
         };
         if !is_allowed {
             cx.broken(Violation::Request { op, list });
@@ -127,14 +127,14 @@ impl OneSided {
             return Landing::Nowhere;
         }
         let begun = match way {
-            WriteWay::Inline(_) | WriteWay::Link => self.begin(cx, &told, exports),
-            WriteWay::Channels => self.begin_to_receive(cx, &told, exports),
+            WriteWay::Inline(_) | WriteWay::Link => self.begin(cx, &remote, exports),
+            WriteWay::Channels => self.begin_to_receive(cx, &remote, exports),
         };
         match begun {
             Ok(opened) => self.serve_write(cx, (op, list), note, way, opened, exports),
             Err(refused) => {
                 if way == WriteWay::Link {
-                    self.unwanted.insert(op, told.bytes);
+                    self.unwanted.insert(op, remote.bytes);
                 }
                 self.count_refusal(cx, refused);
                 self.answer(cx, op, Some(refused));
@@ -151,7 +151,7 @@ impl OneSided {
         (op, list): (u64, u32),
         note: Option<u32>,
         way: WriteWay,
-        opened: Opened,
+        opened: ResolvedList,
         exports: &mut Exports,
     ) -> Landing {
         let memory = opened.pieces.memory;
@@ -183,7 +183,7 @@ impl OneSided {
         op: u64,
         bytes: u32,
         note: Option<u32>,
-        Opened { pieces, uses }: Opened,
+        ResolvedList { pieces, uses }: ResolvedList,
     ) -> Landing {
         cx.actions.push_back(Action::Served(uses));
         self.stats.link_bytes_received += u64::from(bytes);
@@ -194,8 +194,8 @@ impl OneSided {
         self.answer(cx, op, None);
         let note = note.map_or(NoteUse::None, NoteUse::Publish);
         cx.work.spend(pieces.count() as u64);
-        let (transfer, stretch) = (TransferKey::default(), Stretch::whole(pieces));
-        Landing::Pieces { transfer, stretch, note }
+        let (transfer, range) = (TransferKey::default(), PieceRange::whole(pieces));
+        Landing::Pieces { transfer, range, note }
     }
 
     /// Counts a request of the peer that is refused.
@@ -224,15 +224,15 @@ impl OneSided {
         cx: &mut Conversation,
         (op, list): (u64, u32),
         direction: Direction,
-        (Opened { pieces, uses }, cuts_pairs, lane): (Opened, bool, Lane),
+        (ResolvedList { pieces, uses }, cuts_pairs, lane): (ResolvedList, bool, Lane),
         note: Option<(u64, u32)>,
     ) -> OpKey {
-        let role = Role::Serves(Serving { list, uses, note });
+        let role = Role::Target(Serving { list, uses, note });
         let access = Access { cuts_pairs, lane, ..Access::new(pieces, role) };
         let of = (TransferKey::default(), direction);
         let message = Message { name: op, ..Message::of_access(of, State::Moving, access) };
         let key = cx.operations.insert(message);
-        self.told.begin_use(list);
+        self.remote_lists.begin_use(list);
         self.served.insert(op, key);
         self.served_writes += usize::from(direction == Direction::Receive);
         key
@@ -250,12 +250,12 @@ impl OneSided {
         if cx.life.is_leaving_target().is_none() {
             return;
         }
-        let Some(told) = self.requested(cx, op, list, OperationKind::Read) else { return };
-        let opened = match self.begin(cx, &told, exports) {
+        let Some(remote) = self.requested(cx, op, list, OperationKind::Read) else { return };
+        let opened = match self.begin(cx, &remote, exports) {
             Ok(opened) => opened,
             Err(refused) => {
                 self.count_refusal(cx, refused);
-                return self.say_stopped_read(cx, op, refused);
+                return self.send_read_stopped(cx, op, refused);
             }
         };
         let load = Load { link_room: cx.link.bytes, on_link: self.reads_on_link };
@@ -267,7 +267,7 @@ impl OneSided {
         }
         let lane = if route == Route::Link { Lane::Link } else { Lane::Channels };
         let key = self.serve(cx, (op, list), Direction::Send, (opened, cut, lane), None);
-        self.undealt_reads += 1;
+        self.unscheduled_reads += 1;
         self.begin_to_send(cx, key, lane);
     }
 
@@ -276,21 +276,21 @@ impl OneSided {
         &mut self,
         cx: &mut Conversation,
         op: u64,
-        Opened { pieces, uses }: Opened,
+        ResolvedList { pieces, uses }: ResolvedList,
     ) {
         let total = pieces.bytes;
         cx.link.bytes -= total as usize;
         cx.work.spend(pieces.count() as u64);
-        let part = LinkPart { of: MessageId::Read(op), bytes: total as u32 };
-        let frame = Frame::Part(part);
-        let bytes = Some((TransferKey::default(), Stretch::whole(pieces)));
-        cx.actions.push_back(Action::SendListed { frame, bytes, note: None });
+        let chunk = LinkChunk { of: MessageId::Read(op), bytes: total as u32 };
+        let frame = Frame::LinkChunk(chunk);
+        let bytes = Some((TransferKey::default(), PieceRange::whole(pieces)));
+        cx.actions.push_back(Action::SendWithPayload { frame, bytes, note: None });
         self.stats.served(OperationKind::Read, total, None);
         self.stats.link_bytes_sent += total;
         cx.actions.push_back(Action::Served(uses));
     }
 
-    fn say_stopped_read(&mut self, cx: &mut Conversation, op: u64, why: Refused) {
+    fn send_read_stopped(&mut self, cx: &mut Conversation, op: u64, why: Refused) {
         cx.send(Frame::End { message: MessageId::Read(op), how: Ended::Stopped(why) });
     }
 
@@ -313,7 +313,7 @@ impl OneSided {
             return cx.broken(broken);
         }
         message.state = State::Ending { why: Some(refused), is_agreed: true };
-        self.bytes_moved(cx, op);
+        self.check_moved(cx, op);
     }
 
     /// Ends a read of the peer: its initiator wants no more.
@@ -330,7 +330,7 @@ impl OneSided {
         self.stop_serving_read(cx, op, Refused { why, range: 0 });
     }
 
-    /// Deals no more of a read, with the knowledge of its initiator. If all is dealt, it is too
+    /// Deals no more of a read, with the knowledge of its initiator. If all is scheduled, it is too
     /// late.
     pub(super) fn stop_serving_read(&mut self, cx: &mut Conversation, op: OpKey, refused: Refused) {
         let Some(message) = cx.operations.get_mut(op) else { return };
@@ -342,10 +342,10 @@ impl OneSided {
         if message.is_on_link() {
             self.reads_on_link -= left;
         }
-        if let Some(Access { role: Role::Serves(serving), .. }) = &message.access {
-            self.read_is_dealt(serving.list);
+        if let Some(Access { role: Role::Target(serving), .. }) = &message.access {
+            self.read_is_scheduled(serving.list);
         }
-        self.say_stopped_read(cx, name, refused);
-        self.bytes_moved(cx, op);
+        self.send_read_stopped(cx, name, refused);
+        self.check_moved(cx, op);
     }
 }

@@ -17,7 +17,7 @@
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::super::tags::matcher::Announced;
+use super::super::tags::matcher::PostedReceive;
 use super::route::FEW;
 use super::tuning::Tuning;
 use crate::frames::fields::Delivery;
@@ -32,7 +32,7 @@ const KEPT_WAITING: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct MatchedSend {
     pub(in super::super) member: Member,
-    pub(in super::super) announced: Announced,
+    pub(in super::super) announced: PostedReceive,
 }
 
 impl MatchedSend {
@@ -61,10 +61,10 @@ pub(in super::super) struct Portion {
     pub(in super::super) gathered: Option<MemoryType>,
 }
 
-/// A message that waits to be dealt.
+/// A message that waits to be scheduled.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Waiting {
-    /// A send that is not dealt at all. Neighbours may share a chunk, unless they are long.
+    /// A send that is not scheduled at all. Neighbours may share a chunk, unless they are long.
     Send(MatchedSend),
     /// A read or write, or a send that the receiver knows of.
     Listed(OpKey),
@@ -106,15 +106,15 @@ impl Coalescer {
         self.waiting.front()
     }
 
-    /// Takes the next message out: it is dealt, or given up.
+    /// Takes the next message out: it is scheduled, or given up.
     pub(in super::super) fn pop(&mut self) {
         if let Some(Waiting::Send(_)) = self.waiting.pop_front() {
             self.sends -= 1;
         }
     }
 
-    /// Goes on behind a section of the next message that is dealt. `rest`: not all of the message
-    /// is.
+    /// Goes on behind a section of the next message that is scheduled. `rest`: not all of the
+    /// message is.
     pub(in super::super) fn go_on(&mut self, rest: Option<OpKey>) {
         self.pop();
         if let Some(op) = rest {

@@ -8,9 +8,9 @@ use crate::types::MemoryType;
 pub(in super::super) enum ChannelStaging {
     /// The driver was not asked yet.
     #[default]
-    Unasked,
+    RequestQueued,
     /// The driver was asked, and has not answered: nothing is planned meanwhile, since chunks are
-    /// dealt in the order of their matches.
+    /// scheduled in the order of their matches.
     Asked,
     /// The channel has a buffer, for as long as it is open.
     There,
@@ -27,7 +27,7 @@ pub(in super::super) struct StagingChannels {
 
 impl StagingChannels {
     pub(in super::super) fn new(channels: u16) -> Self {
-        let unasked = || vec![ChannelStaging::Unasked; channels.into()].into_boxed_slice();
+        let unasked = || vec![ChannelStaging::RequestQueued; channels.into()].into_boxed_slice();
         Self { host: unasked(), device: unasked() }
     }
 

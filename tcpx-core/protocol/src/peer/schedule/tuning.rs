@@ -64,9 +64,10 @@ pub struct Tuning {
     pub link_chunk_bytes: u64,
     /// Messages up to this size are short.
     pub short_bytes: u64,
-    /// Whole chunks that are dealt of a long message at once. Messages up to this size are medium.
+    /// Whole chunks that are scheduled of a long message at once. Messages up to this size are
+    /// medium.
     pub section_bytes: u64,
-    /// Once this many bytes of medium and long messages are under way, no more are dealt.
+    /// Once this many bytes of medium and long messages are under way, no more are scheduled.
     pub ahead_bytes: u64,
     /// Cost of a plan, besides its bytes.
     pub plan_bytes: u64,
@@ -159,7 +160,7 @@ fn gathering(copier: Copier, chunk_bytes: u32) -> Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::MAX_PART_BYTES;
+    use crate::types::MAX_LINK_CHUNK_BYTES;
 
     const KIB: u64 = 1 << 10;
 
@@ -184,7 +185,7 @@ mod tests {
             assert_eq!(u64::from(cut(message * KIB)), chunk * KIB, "{message}");
         }
         assert_eq!(cut(600_000), 151_552, "whole pages");
-        assert_eq!(cut((4 << 20) + 1), 512 << 10, "it is dealt in sections");
+        assert_eq!(cut((4 << 20) + 1), 512 << 10, "it is scheduled in sections");
         assert_eq!(tuning.chunk_bytes_of(1 << 20, 5 << 20), 512 << 10, "so is this one");
     }
 
@@ -206,7 +207,7 @@ mod tests {
         let kib = |room: u64| tuning.link_chunk(room << 10) >> 10;
         assert_eq!([0, 1, 15, 16, 59].map(kib), [15, 15, 15, 16, 59]);
         assert_eq!([60, 119, 120, 959, 960, 1 << 30].map(kib), [60, 60, 120, 900, 960, 960]);
-        assert_eq!(tuning.link_chunk(u64::MAX), MAX_PART_BYTES.into());
+        assert_eq!(tuning.link_chunk(u64::MAX), MAX_LINK_CHUNK_BYTES.into());
         assert_eq!(Tuning { link_chunk_bytes: 1, ..tuning }.link_chunk(0), 1);
     }
 }

@@ -167,12 +167,12 @@ impl Backlogs {
         }
         if backlog.waiting.is_empty() {
             let place = backlog.place;
-            self.nothing_waits_at(place);
+            self.remove_idle(place);
         }
     }
 
     /// Notes that nothing waits any more in the transfer at this place.
-    fn nothing_waits_at(&mut self, place: usize) {
+    fn remove_idle(&mut self, place: usize) {
         self.waiting.swap_remove(place);
         if let Some(moved) = self.waiting.get(place)
             && let Some(backlog) = self.of.get_mut(*moved)

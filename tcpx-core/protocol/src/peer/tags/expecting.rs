@@ -46,12 +46,12 @@ impl Tags {
         }
         let (offset, bytes, message_bytes) = (chunks.offset, chunks.bytes, receives.bytes);
         if (offset, bytes) != (0, message_bytes) {
-            return Err(Violation::Section { recv, offset, bytes, dealt: 0, message_bytes });
+            return Err(Violation::Section { recv, offset, bytes, scheduled: 0, message_bytes });
         }
         Ok(Members::Many(members))
     }
 
-    /// Matches a receive of ours that has found its send and is fully dealt.
+    /// Matches a receive of ours that has found its send and is fully scheduled.
     #[inline]
     fn match_receive(&mut self, cx: &mut Conversation, recv: u64) -> Result<Member, Violation> {
         let op = OpKey::from_wire(recv);

@@ -7,13 +7,13 @@ use std::collections::TryReserveError;
 
 use foldhash::HashMap;
 
-use super::tag_queues::{Place, TagQueues};
+use super::tag_queues::{QueuePlace, TagQueues};
 use crate::frames::fields::Delivery;
 use crate::types::OpKey;
 
 /// A receive that the peer announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Announced {
+pub(in super::super) struct PostedReceive {
     /// The peer's name for it.
     pub recv: u64,
     pub bytes: u64,
@@ -26,18 +26,18 @@ pub(in super::super) struct Announced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum PostedSend {
     /// A receive was announced for it.
-    Matched(Announced),
+    Matched(PostedReceive),
     /// The send waits, at this place.
-    Waits(Place),
+    Waits(QueuePlace),
 }
 
 /// Sends here, announced receives there.
 #[derive(Debug, Default)]
 pub(in super::super) struct Matcher {
     sends: TagQueues<OpKey>,
-    receives: TagQueues<Announced>,
+    receives: TagQueues<PostedReceive>,
     /// Place of each announced receive, so that it can be withdrawn by name.
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, QueuePlace>,
 }
 
 /// The peer used one name for two receives.
@@ -56,7 +56,7 @@ impl Matcher {
     }
 
     /// Returns the number of announced receives that wait for a send.
-    pub(in super::super) fn announced(&self) -> usize {
+    pub(in super::super) fn posted_receives(&self) -> usize {
         self.receives.len()
     }
 
@@ -91,7 +91,7 @@ impl Matcher {
     pub(in super::super) fn announce(
         &mut self,
         tag: i64,
-        announced: Announced,
+        announced: PostedReceive,
     ) -> Result<Option<OpKey>, DuplicateName> {
         if self.places.contains_key(&announced.recv) {
             return Err(DuplicateName);
@@ -105,7 +105,7 @@ impl Matcher {
     }
 
     /// Withdraws the send that waits at `place`.
-    pub(in super::super) fn withdraw_send(&mut self, place: Place) {
+    pub(in super::super) fn withdraw_send(&mut self, place: QueuePlace) {
         self.sends.remove(place);
     }
 
@@ -130,8 +130,8 @@ mod tests {
         WithdrawReceive(usize),
     }
 
-    fn announced(recv: u64) -> Announced {
-        Announced { recv, bytes: 1, delivery: Delivery::Unpacked, number: recv }
+    fn announced(recv: u64) -> PostedReceive {
+        PostedReceive { recv, bytes: 1, delivery: Delivery::Unpacked, number: recv }
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -153,7 +153,7 @@ mod tests {
         fn agrees_with_two_lists(steps in steps()) {
             let mut keys = SlotMap::<OpKey, ()>::with_key();
             let mut matcher = Matcher::default();
-            let mut sends: Vec<(i64, OpKey, Place)> = Vec::new();
+            let mut sends: Vec<(i64, OpKey, QueuePlace)> = Vec::new();
             let mut receives: Vec<(i64, u64)> = Vec::new();
             for (name, step) in (100u64..).zip(steps) {
                 match step {
@@ -195,7 +195,7 @@ mod tests {
                         || receives.iter().any(|receive| receive.0 == tag);
                     prop_assert_eq!(matcher.has_none(tag), !waits);
                 }
-                prop_assert_eq!(matcher.announced(), receives.len());
+                prop_assert_eq!(matcher.posted_receives(), receives.len());
                 prop_assert_eq!(matcher.waiting_sends(), sends.len());
                 prop_assert_eq!(matcher.oldest_send(), sends.first().map(|send| send.1));
             }
@@ -232,7 +232,7 @@ mod tests {
         for name in newest.chain(oldest) {
             assert!(matcher.withdraw_receive(name));
         }
-        assert!(matcher.receives.tags() == 0 && matcher.announced() == 0);
+        assert!(matcher.receives.tags() == 0 && matcher.posted_receives() == 0);
     }
 
     #[test]

@@ -7,18 +7,18 @@ use std::collections::TryReserveError;
 
 use super::super::action::{Outcome, Violation};
 use super::super::conversation::Conversation;
+use super::super::flow_control::MAX_POSTED_RECEIVES;
 use super::super::lifecycle::stage::Stage;
 use super::super::message::{Links, Message, NewOperation, State};
-use super::super::room::MAX_ANNOUNCED;
 use super::super::schedule::coalescer::MatchedSend;
 use super::super::schedule::route::FEW;
 use super::Tags;
 use super::backlogs::link_behind;
-use super::matcher::{Announced, PostedSend};
-use super::tag_queues::Place;
-use crate::frames::eager_terms::Keeping;
+use super::matcher::{PostedReceive, PostedSend};
+use super::tag_queues::QueuePlace;
+use crate::frames::eager_terms::CreditKind;
 use crate::frames::fields::Delivery;
-use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, ANSWER_FRAME_BYTES, EAGER_FRAME_BYTES, Frame};
+use crate::frames::frame::{ANSWER_FRAME_BYTES, EAGER_FRAME_BYTES, Frame, READY_FRAME_BYTES};
 use crate::frames::messages::Ended;
 use crate::types::{Direction, OpKey};
 
@@ -27,7 +27,7 @@ use crate::types::{Direction, OpKey};
 pub enum PostError {
     /// The peer is not up.
     NotUp,
-    /// `MAX_ANNOUNCED` receives without a counterpart are the most there can be.
+    /// `MAX_POSTED_RECEIVES` receives without a counterpart are the most there can be.
     TooManyReceives,
 }
 
@@ -44,7 +44,7 @@ impl Tags {
         }
         // The peer counts the same ones, or fewer: a match or an answered cancel reaches it first.
         let waiting = self.waiting_receives.saturating_add(count);
-        if direction == Direction::Receive && waiting > MAX_ANNOUNCED {
+        if direction == Direction::Receive && waiting > MAX_POSTED_RECEIVES {
             return Err(PostError::TooManyReceives);
         }
         Ok(())
@@ -63,23 +63,23 @@ impl Tags {
         match direction {
             Direction::Send => self.post_send(cx, posted),
             Direction::Receive => {
-                if let Some(op) = self.take_kept(cx, &posted) {
+                if let Some(op) = self.take_unexpected(cx, &posted) {
                     return op;
                 }
                 let mut links = Links::default();
-                let is_next = self.announcing.is_next();
+                let is_next = self.receives.is_next();
                 let op = cx.operations.insert_with_key(|op| {
                     links = self.backlogs.begin_to_wait(transfer, op);
                     let place = match is_next {
-                        true => Place::default(),
-                        false => self.announcing.unannounced.push(tag, op),
+                        true => QueuePlace::default(),
+                        false => self.receives.queued.push(tag, op),
                     };
-                    Message { links, place, ..Message::new(posted, State::Unannounced) }
+                    Message { links, place, ..Message::new(posted, State::ReadyQueued) }
                 });
                 link_behind(links, op, &mut cx.operations);
                 self.waiting_receives += 1;
                 if is_next {
-                    self.announce(cx, op);
+                    self.send_ready(cx, op);
                 }
                 op
             }
@@ -87,8 +87,8 @@ impl Tags {
     }
 
     fn post_send(&mut self, cx: &mut Conversation, posted: NewOperation) -> OpKey {
-        if self.goes_ahead(cx, &posted) {
-            return self.go_ahead(cx, posted);
+        if self.is_eager(cx, &posted) {
+            return self.send_eager(cx, posted);
         }
         // The operation is matched unless it turns out that it waits.
         let op = self.insert_matched(cx, posted);
@@ -96,7 +96,7 @@ impl Tags {
             PostedSend::Waits(place) => {
                 let links = self.backlogs.begin_to_wait(posted.transfer, op);
                 let operation = &mut cx.operations[op];
-                (operation.state, operation.links) = (State::SendWaits, links);
+                (operation.state, operation.links) = (State::AwaitsReceive, links);
                 operation.place = place;
                 link_behind(links, op, &mut cx.operations);
             }
@@ -106,8 +106,8 @@ impl Tags {
     }
 
     /// Notes that the peer has taken a message of ours that went ahead, or thrown it away.
-    pub(in super::super) fn handle_taken(&mut self, tag: i64) -> Result<(), Violation> {
-        self.eager.strike_out(tag).then_some(()).ok_or(Violation::NothingAhead { tag })
+    pub(in super::super) fn handle_eager_done(&mut self, tag: i64) -> Result<(), Violation> {
+        self.eager.match_oldest_sent(tag).then_some(()).ok_or(Violation::NothingAhead { tag })
     }
 
     /// Withdraws a receive that the peer announced, for the peer. Returns false when it was matched
@@ -117,18 +117,18 @@ impl Tags {
     }
 
     /// Handles a receive that the peer posted.
-    pub(in super::super) fn handle_announce(
+    pub(in super::super) fn handle_receive_ready(
         &mut self,
         cx: &mut Conversation,
         tag: i64,
         (recv, bytes, delivery): (u64, u64, Delivery),
     ) -> Result<(), Violation> {
-        let given = &mut self.announcing.given;
-        let announced = Announced { recv, bytes, delivery, number: given.came };
-        if !given.comes(1) {
-            return Err(given.refused(Keeping::Receives));
+        let incoming = &mut self.receives.incoming;
+        let announced = PostedReceive { recv, bytes, delivery, number: incoming.received };
+        if !incoming.receive(1) {
+            return Err(incoming.refused(CreditKind::Receives));
         }
-        if self.eager.strike_out(tag) {
+        if self.eager.match_oldest_sent(tag) {
             // The receive has its message by now.
             return Ok(());
         }
@@ -144,14 +144,14 @@ impl Tags {
         &mut self,
         cx: &mut Conversation,
         send: OpKey,
-        announced: Announced,
+        announced: PostedReceive,
     ) {
         let Some(operation) = cx.operations.get_mut(send) else { return };
         let (send_bytes, recv_bytes) = (operation.posted.bytes, announced.bytes);
         let member = operation.member(send);
         operation.name = announced.recv;
         let before = std::mem::replace(&mut operation.state, State::Moving);
-        if before == State::SendWaits {
+        if before == State::AwaitsReceive {
             let links = operation.links;
             self.leave_list(cx, send, member.transfer, before, links);
         }
@@ -187,7 +187,7 @@ impl Tags {
             }
             Direction::Receive => self.eager.make_room(count)?,
         }
-        self.make_room_to_announce(direction, count)?;
+        self.make_room_for_receives(direction, count)?;
         // The last one, since its room cannot be given back: it remembers which names were used.
         cx.operations.try_reserve(count)
     }
@@ -196,13 +196,13 @@ impl Tags {
     pub(in super::super) fn give_room_back(&mut self, cx: &mut Conversation) {
         self.matcher.give_room_back();
         self.eager.give_room_back();
-        self.announcing.unannounced.give_room_back();
+        self.receives.queued.give_room_back();
         cx.schedule.give_room_back();
     }
 
     /// Returns how many of `count` sends may find a receive at once.
     pub(in super::super) fn matched_by(&self, count: usize) -> usize {
-        count.min(self.matcher.announced())
+        count.min(self.matcher.posted_receives())
     }
 
     /// Returns the most bytes of the frames that this many posts queue, those of the plans
@@ -219,7 +219,7 @@ impl Tags {
                 let on_link = EAGER_FRAME_BYTES + cx.link.terms.longest() as usize;
                 answers.saturating_add(on_link * count.min(FEW))
             }
-            Direction::Receive => count.saturating_mul(ANNOUNCE_FRAME_BYTES),
+            Direction::Receive => count.saturating_mul(READY_FRAME_BYTES),
         }
     }
 }

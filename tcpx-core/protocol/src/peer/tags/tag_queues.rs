@@ -11,7 +11,7 @@ const KEPT_ITEMS: usize = 4096;
 
 new_key_type! {
     /// Place of an item in the queues, until it is taken out. The null key stands for no place.
-    pub struct Place;
+    pub struct QueuePlace;
 }
 
 /// First-in-first-out queues by tag, and one through all of them, as lists through one storage: no
@@ -19,23 +19,23 @@ new_key_type! {
 /// its queue without a search. What a large backlog took is given back with its last item.
 #[derive(Debug)]
 pub(in super::super) struct TagQueues<T> {
-    queues: HashMap<i64, Ends>,
+    queues: HashMap<i64, QueueEnds>,
     /// The queue of all items, whatever their tag.
-    all: Ends,
-    nodes: SlotMap<Place, Node<T>>,
+    all: QueueEnds,
+    nodes: SlotMap<QueuePlace, Node<T>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
-    first: Place,
-    last: Place,
+struct QueueEnds {
+    first: QueuePlace,
+    last: QueuePlace,
 }
 
 /// Places of neighbours in one queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Neighbours {
-    before: Place,
-    behind: Place,
+    before: QueuePlace,
+    behind: QueuePlace,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Node<T> {
 
 impl<T> Default for TagQueues<T> {
     fn default() -> Self {
-        Self { queues: HashMap::default(), all: Ends::default(), nodes: SlotMap::with_key() }
+        Self { queues: HashMap::default(), all: QueueEnds::default(), nodes: SlotMap::with_key() }
     }
 }
 
@@ -56,7 +56,7 @@ impl<T> TagQueues<T> {
     /// Bytes that an item takes, if each has a tag of its own and no storage has grown beyond it.
     #[cfg(test)]
     pub(in super::super) const ITEM_BYTES: usize =
-        size_of::<Node<T>>() + size_of::<u32>() + size_of::<(i64, Ends)>() + 1;
+        size_of::<Node<T>>() + size_of::<u32>() + size_of::<(i64, QueueEnds)>() + 1;
 
     pub(in super::super) fn len(&self) -> usize {
         self.nodes.len()
@@ -80,7 +80,7 @@ impl<T> TagQueues<T> {
     }
 
     /// Puts an item behind those of its tag. Returns its place, which stays until it is taken out.
-    pub(in super::super) fn push(&mut self, tag: i64, item: T) -> Place {
+    pub(in super::super) fn push(&mut self, tag: i64, item: T) -> QueuePlace {
         let alone = Neighbours::default();
         let of_all = Neighbours { before: self.all.last, ..alone };
         let place = self.nodes.insert(Node { item, tag, of_tag: alone, of_all });
@@ -91,7 +91,7 @@ impl<T> TagQueues<T> {
         self.all.last = place;
         match self.queues.entry(tag) {
             Entry::Vacant(entry) => {
-                entry.insert(Ends { first: place, last: place });
+                entry.insert(QueueEnds { first: place, last: place });
             }
             Entry::Occupied(mut entry) => {
                 let before = std::mem::replace(&mut entry.get_mut().last, place);
@@ -121,7 +121,7 @@ impl<T> TagQueues<T> {
     }
 
     /// Takes out the item at a place that `push` returned.
-    pub(in super::super) fn remove(&mut self, place: Place) -> Option<T> {
+    pub(in super::super) fn remove(&mut self, place: QueuePlace) -> Option<T> {
         let Node { item, tag, of_tag, of_all } = self.nodes.remove(place)?;
         match self.nodes.get_mut(of_all.before) {
             Some(node) => node.of_all.behind = of_all.behind,

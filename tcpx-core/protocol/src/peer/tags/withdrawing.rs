@@ -112,7 +112,7 @@ impl Tags {
     fn withdraw(&mut self, cx: &mut Conversation, op: OpKey, why: Withdrawal) {
         let is_agreed = cx.life.peer_posts_nothing();
         let Some(operation) = cx.operations.get_mut(op) else { return };
-        if operation.state != State::Announced || is_agreed {
+        if operation.state != State::ReadySent || is_agreed {
             return self.complete(cx, op, Outcome::Withdrawn(why));
         }
         operation.state = State::Cancelling(why);

@@ -1,7 +1,7 @@
 //! Reads and writes for which a program has no more time. End 0 asks, end 1 exports.
 
 use super::one_sided_crossings::{
-    CANCELLED, LITTLE, SECTION, ask, bytes_moved, eager, end_of, outcome, settle, under_way, up,
+    CANCELLED, LITTLE, SECTION, ask, check_moved, eager, end_of, outcome, settle, under_way, up,
     up_as,
 };
 use super::said::is_stopped;
@@ -23,7 +23,7 @@ fn a_write_that_is_not_granted_is_over_at_once() {
     pair.ends[0].abandon_request(transfer).unwrap();
     assert_eq!(outcome(&pair, transfer), CANCELLED);
     settle(&mut pair);
-    assert_eq!(bytes_moved(&pair, transfer), 0);
+    assert_eq!(check_moved(&pair, transfer), 0);
 }
 
 #[test]
@@ -63,5 +63,5 @@ fn a_read_is_over_when_no_more_of_its_bytes_come() {
     pair.deliver_all().unwrap();
     assert_eq!(end_of(&pair, transfer), None, "a section is under way to it");
     settle(&mut pair);
-    assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (CANCELLED, SECTION));
+    assert_eq!((outcome(&pair, transfer), check_moved(&pair, transfer)), (CANCELLED, SECTION));
 }

@@ -12,8 +12,8 @@ use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Completion, Ending};
 use crate::peer::conversation::LINK_BYTES;
 use crate::peer::schedule::tuning::Tuning;
+use crate::plans::piece_range::PieceRange;
 use crate::plans::plan::{ChunkPlan, Member, Members};
-use crate::plans::stretch::Stretch;
 use crate::plans::stripe_queue::StripeQueue;
 use crate::types::{Direction, MemoryType, TransferKey};
 
@@ -21,9 +21,9 @@ impl Driver {
     /// Sends a message on the link.
     fn send_message(&mut self, frame: Frame, member: &Member) -> Check {
         let bytes = match &frame {
-            Frame::Part(part) => part.bytes,
-            Frame::Offer(Offer::Ahead { bytes, .. }) => {
-                self.posted[member.transfer].went_ahead = true;
+            Frame::LinkChunk(chunk) => chunk.bytes,
+            Frame::Offer(Offer::Eager { bytes, .. }) => {
+                self.posted[member.transfer].went_eager = true;
                 *bytes
             }
             _ => return Err(format!("a message behind {frame:?}")),
@@ -32,7 +32,7 @@ impl Driver {
         ensure!(u64::from(bytes) == member.bytes, "{frame:?} for {member:?}");
         ensure!(eager.allows(member.bytes), "{frame:?} is too long");
         ensure!(eager.reaches(member.span.memory), "{frame:?} from a GPU");
-        let is_delivered = matches!(frame, Frame::Part(_));
+        let is_delivered = matches!(frame, Frame::LinkChunk(_));
         let is_too_long = !self.is_link_clear && bytes as usize > LITTLE_ROOM;
         ensure!(!(is_delivered && is_too_long), "{frame:?} on a full link");
         self.following.push_back(Payload::Message(member.transfer));
@@ -43,16 +43,16 @@ impl Driver {
     fn send_listed(
         &mut self,
         frame: Frame,
-        bytes: Option<(TransferKey, Stretch)>,
+        bytes: Option<(TransferKey, PieceRange)>,
         note: Option<Note>,
     ) -> Check {
-        let count = bytes.as_ref().map_or(0, |(_, stretch)| stretch.bytes() as usize)
+        let count = bytes.as_ref().map_or(0, |(_, range)| range.bytes() as usize)
             + note.as_ref().map_or(0, |note| note.len());
         ensure!(frame.payload_bytes() == count, "{count} bytes behind {frame:?}");
-        if let Some((transfer, stretch)) = &bytes {
-            self.check_pieces(*transfer, stretch)?;
+        if let Some((transfer, range)) = &bytes {
+            self.check_pieces(*transfer, range)?;
         }
-        if let Frame::Part(_) = frame {
+        if let Frame::LinkChunk(_) = frame {
             // A short read may be answered at once.
             let has_room = self.is_link_clear || count <= LITTLE_ROOM;
             ensure!(has_room, "{frame:?} waits on the link");
@@ -64,17 +64,17 @@ impl Driver {
 
     /// Fills the link with what was written to it: the kernel of a full link leaves some.
     fn fill_link(&mut self) {
-        self.tell_part_room();
+        self.update_chunk_room();
         if self.setting.link_is_full {
             self.is_link_clear = false;
             self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(usize::MAX));
         }
     }
 
-    /// Has the kernel take a part.
-    fn tell_part_room(&mut self) {
+    /// Has the kernel take a chunk.
+    fn update_chunk_room(&mut self) {
         let room = self.setting.tuning.link_chunk_bytes;
-        self.protocol.iter_mut().for_each(|protocol| protocol.handle_part_room(room));
+        self.protocol.iter_mut().for_each(|protocol| protocol.handle_chunk_room(room));
     }
 
     /// Checks that there is nothing more to do, and with room on the link nothing more to say.
@@ -83,23 +83,23 @@ impl Driver {
         let Some(protocol) = &mut self.protocol else { return Ok(()) };
         let more = protocol.poll_action();
         ensure!(more.is_none(), "after nothing comes {more:?}");
-        ensure!(!(is_room_left && protocol.has_more_to_say()), "there is more to say");
+        ensure!(!(is_room_left && protocol.has_output()), "there is more to say");
         Ok(())
     }
 
     /// Does what the protocol says, until it says nothing more.
     pub(super) fn act(&mut self) -> Check {
-        let has_parts = self.protocol.as_ref().is_some_and(PeerProtocol::sends_parts);
+        let has_chunks = self.protocol.as_ref().is_some_and(PeerProtocol::sends_link_chunks);
         let unsent = match (self.setting.link_is_full, self.outbox.is_empty()) {
             (false, _) => 0,
             // Sooner or later nothing waits.
-            (true, true) if has_parts => 0,
+            (true, true) if has_chunks => 0,
             (true, true) => LINK_BYTES - LITTLE_ROOM,
             (true, false) => usize::MAX,
         };
         self.is_link_clear = unsent == 0;
         self.protocol.iter_mut().for_each(|protocol| protocol.handle_unsent(unsent));
-        self.tell_part_room();
+        self.update_chunk_room();
         while let Some(action) = self.protocol.as_mut().and_then(PeerProtocol::poll_action) {
             if !matches!(action, Action::Complete(_, None)) {
                 self.messages.none_follows();
@@ -107,11 +107,11 @@ impl Driver {
             match action {
                 Action::Send(frame) => self.send(frame)?,
                 Action::SendMessage { frame, member } => self.send_message(frame, &member)?,
-                Action::SendListed { frame, bytes, note } => {
+                Action::SendWithPayload { frame, bytes, note } => {
                     self.send_listed(frame, bytes, note)?;
                 }
                 Action::Note { number, is_published } => {
-                    self.notes.take_kept(number, is_published)?;
+                    self.notes.take_unexpected(number, is_published)?;
                 }
                 Action::Served(uses) => {
                     let exports = &mut self.exporting.exports;
@@ -123,7 +123,9 @@ impl Driver {
                 Action::Complete(Completion { transfer, outcome, .. }, Some(_)) => {
                     self.request_ended(transfer, End::Completed(outcome))?;
                 }
-                Action::TakeKept { number, into } => self.messages.take_kept(number, into)?,
+                Action::TakeUnexpected { number, into } => {
+                    self.messages.take_unexpected(number, into)?
+                }
                 Action::OpenChannels => self.begin_channels()?,
                 Action::Connect(handles) => {
                     ensure!(self.is_opening && !self.has_connect_handles, "connects twice");
@@ -141,15 +143,15 @@ impl Driver {
                 Action::PrepareStaging { channel, memory } => {
                     self.prepare_staging(channel, memory)?;
                 }
-                Action::SendChunks(plan) => self.deal(plan, Direction::Send)?,
-                Action::ReceiveChunks(plan) => self.deal(plan, Direction::Receive)?,
+                Action::SendChunks(plan) => self.schedule(plan, Direction::Send)?,
+                Action::ReceiveChunks(plan) => self.schedule(plan, Direction::Receive)?,
                 Action::Complete(Completion { transfer, outcome, direction, .. }, None) => {
                     if direction == Direction::Receive {
                         self.messages.receive_ended(transfer, outcome);
                     }
                     self.note_end(transfer, End::Completed(outcome))?;
                 }
-                Action::AskHost => {
+                Action::CheckHost => {
                     if let Some(protocol) = &mut self.protocol {
                         protocol.handle_acknowledgement(None);
                     }
@@ -161,7 +163,7 @@ impl Driver {
                 }
                 Action::CloseSends => self.close_sends()?,
                 Action::CloseReceives => self.close_receives()?,
-                Action::End { ending, .. } => return self.say_over(ending),
+                Action::End { ending, .. } => return self.send_over(ending),
             }
         }
         self.check_silence()?;
@@ -212,7 +214,7 @@ impl Driver {
     }
 
     /// Takes the word of the protocol that it is over.
-    fn say_over(&mut self, ending: Ending) -> Check {
+    fn send_over(&mut self, ending: Ending) -> Check {
         let is_broken = matches!(ending, Ending::Broken(_));
         ensure!(!is_broken, "one correct end is broken to the other: {ending:?}");
         let left = self.protocol.as_ref().map_or(0, PeerProtocol::operation_count);
@@ -229,13 +231,13 @@ impl Driver {
     fn send(&mut self, frame: Frame) -> Check {
         match &frame {
             Frame::Goodbye => {
-                ensure!(!self.said_goodbye, "says goodbye twice");
-                self.said_goodbye = true;
+                ensure!(!self.sent_goodbye, "says goodbye twice");
+                self.sent_goodbye = true;
             }
             // What was begun is stopped after it.
             frame if is_stopped(frame) => {}
             frame if frame.is_of_message() || matches!(frame, Frame::Credit { .. }) => {
-                ensure!(!self.said_goodbye, "{frame:?} after its goodbye");
+                ensure!(!self.sent_goodbye, "{frame:?} after its goodbye");
             }
             _ => {}
         }
@@ -244,8 +246,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Checks that no more of long messages is dealt than should be under way.
-    fn check_dealing(&mut self, plan: &ChunkPlan) -> Check {
+    /// Checks that no more of long messages is scheduled than should be under way.
+    fn check_scheduling(&mut self, plan: &ChunkPlan) -> Check {
         let Tuning { short_bytes, section_bytes, ahead_bytes, .. } = self.setting.tuning;
         let is_section = matches!(&plan.members, Members::One(one) if one.bytes > plan.bytes);
         let members = plan.members.as_slice().iter();
@@ -262,10 +264,10 @@ impl Driver {
         Ok(())
     }
 
-    fn deal(&mut self, plan: ChunkPlan, direction: Direction) -> Check {
+    fn schedule(&mut self, plan: ChunkPlan, direction: Direction) -> Check {
         ensure!(self.is_open, "chunks before it is up");
         let members = plan.members.as_slice();
-        ensure!(!members.is_empty() && plan.bytes > 0, "nothing to deal in {plan:?}");
+        ensure!(!members.is_empty() && plan.bytes > 0, "nothing to schedule in {plan:?}");
         ensure!(
             members.len() == 1 || plan.bytes <= u64::from(CHUNK_BYTES),
             "more than a chunk: {plan:?}"
@@ -281,7 +283,7 @@ impl Driver {
             ensure!(is_one_piece, "sends what lies apart in one piece: {plan:?}");
         }
         if direction == Direction::Send {
-            self.check_dealing(&plan)?;
+            self.check_scheduling(&plan)?;
         }
         for member in members {
             self.check_touched(member.transfer, member.span.address, member.bytes)?;

@@ -10,24 +10,24 @@ use super::driver::{CHUNK_BYTES, End};
 use super::exporting::no_exports;
 use super::pair::{ENDS, Pair};
 use super::said::announce;
-use super::setting::{AMPLE, KEEPS_ALL, Kept as KeptSetting, Setting};
-use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
+use super::setting::{AMPLE, FlowSetting, KEEPS_ALL, Setting};
+use crate::frames::eager_terms::{CreditKind, EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::peer::PeerProtocol;
 use crate::peer::action::{
     Action, Completion, Ending, Landing, NoteUse, Outcome, Violation, Withdrawal,
 };
+use crate::peer::flow_control::{FlowTerms, LEAST_POSTED_RECEIVES, POSTED_RECEIVE_COST};
 use crate::peer::message::NewOperation;
 use crate::peer::one_sided::OneSidedTerms;
-use crate::peer::room::{ANNOUNCED_COST, KeptTerms, LEAST_ANNOUNCED};
-use crate::peer::tags::eager_books::Kept;
-use crate::peer::tags::matcher::Announced;
-use crate::peer::tags::tag_queues::{Place, TagQueues};
-use crate::types::kept_budget::KeptBudget;
+use crate::peer::tags::eager_queues::UnexpectedMessage;
+use crate::peer::tags::matcher::PostedReceive;
+use crate::peer::tags::tag_queues::{QueuePlace, TagQueues};
+use crate::types::peer_budget::PeerBudget;
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey, note_cost};
 
 /// Nothing but what is a peer's own.
-const LEAST: KeptSetting = KeptSetting { bytes: 0, least: 4, usual: 4, least_ahead: 0 };
+const LEAST: FlowSetting = FlowSetting { bytes: 0, least: 4, usual: 4, least_unexpected: 0 };
 
 fn full() -> Setting {
     let one_sided = OneSidedTerms { queued_note_bytes: 1 << 30, ..AMPLE };
@@ -37,16 +37,16 @@ fn full() -> Setting {
 /// Returns the same where messages go ahead.
 fn full_and_eager() -> Setting {
     let offer = EagerOffer { bytes: 8, buffer_bytes: 1000, reaches_device: true, access_bytes: 0 };
-    let kept = KeptSetting { least_ahead: 1000, ..LEAST };
+    let kept = FlowSetting { least_unexpected: 1000, ..LEAST };
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), kept, ..full() }
 }
 
 fn announced(pair: &Pair, end: usize) -> usize {
-    pair.ends[end].protocol().map_or(0, |protocol| protocol.announced())
+    pair.ends[end].protocol().map_or(0, |protocol| protocol.posted_receives())
 }
 
-fn unannounced(pair: &Pair, end: usize) -> usize {
-    pair.ends[end].protocol().map_or(0, |protocol| protocol.unannounced())
+fn queued(pair: &Pair, end: usize) -> usize {
+    pair.ends[end].protocol().map_or(0, |protocol| protocol.queued_receives())
 }
 
 fn end_of(pair: &Pair, end: usize, transfer: TransferKey) -> Option<End> {
@@ -81,7 +81,7 @@ impl Quick {
         let registration = RegistrationKey::default();
         let span = Span { registration, address: 4096, memory: MemoryType::Host };
         let transfer = self.transfers.insert(());
-        self.ends[end].handle_batch_of(1);
+        self.ends[end].begin_batch_of(1);
         self.ends[end].handle_post(NewOperation { transfer, direction, tag, span, bytes: 0 });
         self.act(end);
     }
@@ -116,17 +116,17 @@ impl Quick {
             match action {
                 Action::Send(frame)
                 | Action::SendMessage { frame, .. }
-                | Action::SendListed { frame, .. } => {
+                | Action::SendWithPayload { frame, .. } => {
                     self.under_way[end].push_back(frame);
                 }
                 Action::Complete(Completion { outcome: Outcome::Done, .. }, None) => {
                     self.done[end] += 1
                 }
-                Action::TakeKept { .. } => {}
+                Action::TakeUnexpected { .. } => {}
                 action => panic!("{action:?}"),
             }
         }
-        self.most_kept = self.most_kept.max(self.ends[end].announced());
+        self.most_kept = self.most_kept.max(self.ends[end].posted_receives());
     }
 
     /// Delivers everything that is under way, while the programs look at nothing.
@@ -188,7 +188,7 @@ fn a_full_end_keeps_no_more_than_it_has_said_and_lets_go_on_what_is_not_a_receiv
     let receives: Vec<_> =
         (0..100).map(|tag| post(&mut pair, 0, Direction::Receive, tag, 8)).collect();
     pair.settle().unwrap();
-    assert_eq!((announced(&pair, 1), unannounced(&pair, 0)), (4, 96));
+    assert_eq!((announced(&pair, 1), queued(&pair, 0)), (4, 96));
 
     // A receive that was not announced ends at once, an announced one by the other end's word.
     let withdrawn = Some(End::Completed(Outcome::Withdrawn(Withdrawal::Cancelled)));
@@ -198,7 +198,7 @@ fn a_full_end_keeps_no_more_than_it_has_said_and_lets_go_on_what_is_not_a_receiv
     assert_eq!(end_of(&pair, 0, receives[1]), None);
     pair.settle().unwrap();
     assert_eq!(end_of(&pair, 0, receives[1]), withdrawn);
-    assert_eq!((announced(&pair, 1), unannounced(&pair, 0)), (4, 94), "another has its place");
+    assert_eq!((announced(&pair, 1), queued(&pair, 0)), (4, 94), "another has its place");
 
     // A match makes room, and sends of the full end are held up by nothing.
     let sent = post(&mut pair, 1, Direction::Send, 0, 8);
@@ -208,7 +208,7 @@ fn a_full_end_keeps_no_more_than_it_has_said_and_lets_go_on_what_is_not_a_receiv
     let done = Some(End::Completed(Outcome::Done));
     let ends = [(1, sent), (0, receives[0]), (1, received), (0, answer)];
     assert!(ends.iter().all(|(end, transfer)| end_of(&pair, *end, *transfer) == done));
-    assert_eq!((announced(&pair, 1), unannounced(&pair, 0)), (4, 93));
+    assert_eq!((announced(&pair, 1), queued(&pair, 0)), (4, 93));
 
     ENDS.iter().for_each(|end| pair.ends[*end].disconnect().unwrap());
     assert_parted(&mut pair);
@@ -220,12 +220,12 @@ fn what_goes_ahead_meets_a_receive_that_waits_to_be_announced() {
     let blocked: Vec<_> =
         (0..4).map(|tag| post(&mut pair, 0, Direction::Receive, tag, 8)).collect();
     let [first, second] = [9, 9].map(|tag| post(&mut pair, 0, Direction::Receive, tag, 8));
-    assert_eq!(unannounced(&pair, 0), 2);
+    assert_eq!(queued(&pair, 0), 2);
     let sent = post(&mut pair, 1, Direction::Send, 9, 8);
     pair.settle().unwrap();
     let done = Some(End::Completed(Outcome::Done));
     assert_eq!([end_of(&pair, 1, sent), end_of(&pair, 0, first)], [done; 2]);
-    assert_eq!((end_of(&pair, 0, second), unannounced(&pair, 0)), (None, 1));
+    assert_eq!((end_of(&pair, 0, second), queued(&pair, 0)), (None, 1));
     assert_eq!(pair.ends[1].protocol().map(|protocol| protocol.unreceived()), Some(0), "it knows");
     // A message of another size fails, as it would if the receive were announced.
     post(&mut pair, 1, Direction::Send, 9, 3);
@@ -238,40 +238,41 @@ fn what_goes_ahead_meets_a_receive_that_waits_to_be_announced() {
 #[test]
 fn a_backlog_of_one_peer_takes_what_nobody_else_needs() {
     let mut both =
-        Quick::new(Setting { kept: KeptSetting { bytes: 64 << 20, ..KEEPS_ALL }, ..SETTING });
+        Quick::new(Setting { kept: FlowSetting { bytes: 64 << 20, ..KEEPS_ALL }, ..SETTING });
     (0..100_000).for_each(|tag| both.post(0, Direction::Receive, tag));
     both.settle();
-    assert_eq!((both.ends[1].announced(), both.ends[0].unannounced()), (100_000, 0));
+    assert_eq!((both.ends[1].posted_receives(), both.ends[0].queued_receives()), (100_000, 0));
 }
 
 /// What is charged for whatever is kept is no less than it takes.
 #[test]
 fn what_is_kept_costs_what_it_takes() {
-    let taken = TagQueues::<Announced>::ITEM_BYTES + size_of::<(u64, Place)>() + 1;
-    assert!(ANNOUNCED_COST as usize * 3 / 4 >= taken, "{taken} bytes");
+    let taken = TagQueues::<PostedReceive>::ITEM_BYTES + size_of::<(u64, QueuePlace)>() + 1;
+    assert!(POSTED_RECEIVE_COST as usize * 3 / 4 >= taken, "{taken} bytes");
     let allocation = 2 * size_of::<usize>();
-    let taken = TagQueues::<Kept>::ITEM_BYTES + size_of::<(u64, Vec<u8>)>() + 1 + allocation;
+    let taken =
+        TagQueues::<UnexpectedMessage>::ITEM_BYTES + size_of::<(u64, Vec<u8>)>() + 1 + allocation;
     assert!(EagerTerms::cost(0) as usize >= taken, "{taken} bytes");
 }
 
 /// Makes an end whose session has this budget. Its peer does not keep to anything.
-fn prey(budget: &Arc<KeptBudget>) -> (PeerProtocol, u64) {
+fn prey(budget: &Arc<PeerBudget>) -> (PeerProtocol, u64) {
     let mut pair = Pair::new([SETTING; 2]);
-    pair.ends[0].keep(KeptTerms::new(budget), pair.now);
+    pair.ends[0].keep(FlowTerms::new(budget), pair.now);
     pair.connect().and_then(|()| pair.deliver_all()).expect("nothing is in its way");
     let said = pair.ends[1].protocol().expect("it is up").tags.allowed()[0];
     (pair.ends[0].take_protocol().expect("it is up"), said)
 }
 
 /// Announces as many receives as the peer may. Returns their number in the end.
-fn announce_all(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
+fn send_all_ready(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
     let mut said = 0;
     while said < allowed {
         protocol.handle_frame(announce(said, said as i64, 1), &mut no_exports());
         said += 1;
         while let Some(action) = protocol.poll_action() {
             match action {
-                Action::Send(Frame::Credit { what: Keeping::Receives, counts }) => {
+                Action::Send(Frame::Credit { what: CreditKind::Receives, counts }) => {
                     allowed = counts[0];
                 }
                 action => panic!("{action:?}"),
@@ -283,9 +284,9 @@ fn announce_all(protocol: &mut PeerProtocol, mut allowed: u64) -> u64 {
 
 #[test]
 fn peers_share_a_budget_and_each_has_something_of_its_own() {
-    let budget = KeptBudget::new(16 << 20);
+    let budget = PeerBudget::new(16 << 20);
     let (mut greedy, allowed) = prey(&budget);
-    let taken = announce_all(&mut greedy, allowed);
+    let taken = send_all_ready(&mut greedy, allowed);
     assert!((40_000..90_000).contains(&taken), "{taken} receives of 16 MiB");
     let used = budget.used();
     assert!((8 << 20..=12 << 20).contains(&used), "{used} bytes");
@@ -293,12 +294,12 @@ fn peers_share_a_budget_and_each_has_something_of_its_own() {
     let late: Vec<_> = (0..30)
         .map(|_| {
             let (mut protocol, allowed) = prey(&budget);
-            let announced = announce_all(&mut protocol, allowed);
-            assert!(announced >= LEAST_ANNOUNCED, "{announced}");
+            let announced = send_all_ready(&mut protocol, allowed);
+            assert!(announced >= LEAST_POSTED_RECEIVES, "{announced}");
             (protocol, announced)
         })
         .collect();
-    assert!(late[0].1 > 2 * LEAST_ANNOUNCED, "{} receives", late[0].1);
+    assert!(late[0].1 > 2 * LEAST_POSTED_RECEIVES, "{} receives", late[0].1);
     assert!(budget.used() <= 16 << 20);
     // Room that one peer gives up is the others'.
     let before = budget.used();
@@ -310,10 +311,10 @@ fn peers_share_a_budget_and_each_has_something_of_its_own() {
 
 #[test]
 fn whoever_announces_more_than_it_may_is_no_peer() {
-    let (mut protocol, allowed) = prey(&KeptBudget::new(0));
-    assert_eq!(announce_all(&mut protocol, allowed), LEAST_ANNOUNCED);
+    let (mut protocol, allowed) = prey(&PeerBudget::new(0));
+    assert_eq!(send_all_ready(&mut protocol, allowed), LEAST_POSTED_RECEIVES);
     protocol.handle_frame(announce(1 << 40, 0, 1), &mut no_exports());
-    let violation = Violation::NoRoom { what: Keeping::Receives, limit: LEAST_ANNOUNCED };
+    let violation = Violation::NoRoom { what: CreditKind::Receives, limit: LEAST_POSTED_RECEIVES };
     let action = protocol.poll_action();
     let ending = Ending::Broken(violation);
     assert!(matches!(&action, Some(Action::End { ending: it, .. }) if *it == ending), "{action:?}");
@@ -321,8 +322,8 @@ fn whoever_announces_more_than_it_may_is_no_peer() {
 
 #[test]
 fn what_may_be_announced_is_never_taken_back() {
-    let (mut protocol, _) = prey(&KeptBudget::new(0));
-    let what = Keeping::Receives;
+    let (mut protocol, _) = prey(&PeerBudget::new(0));
+    let what = CreditKind::Receives;
     for (count, is_broken) in [(5000, false), (5000, false), (4999, true)] {
         protocol.handle_frame(Frame::may_send(what, count), &mut no_exports());
         let action = protocol.poll_action();
@@ -333,16 +334,16 @@ fn what_may_be_announced_is_never_taken_back() {
 /// What others gave up is handed out with the next word of the peer.
 #[test]
 fn a_peer_that_waits_for_memory_of_others_has_it_with_its_next_word() {
-    let budget = KeptBudget::new(1 << 20);
+    let budget = PeerBudget::new(1 << 20);
     let (mut greedy, allowed) = prey(&budget);
-    announce_all(&mut greedy, allowed);
+    send_all_ready(&mut greedy, allowed);
     let (mut late, allowed) = prey(&budget);
-    let least = announce_all(&mut late, allowed);
+    let least = send_all_ready(&mut late, allowed);
     drop(greedy);
     late.handle_frame(Frame::Ping, &mut no_exports());
     let said: Vec<_> = std::iter::from_fn(|| late.poll_action()).collect();
     let more = said.iter().find_map(|action| match action {
-        Action::Send(Frame::Credit { what: Keeping::Receives, counts }) => Some(counts[0]),
+        Action::Send(Frame::Credit { what: CreditKind::Receives, counts }) => Some(counts[0]),
         _ => None,
     });
     assert!(more.is_some_and(|more| more > least + 100), "{said:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::driver::{CHUNK_BYTES, End, PEER_TIMEOUT};
 use super::one_sided_crossings::{
-    LITTLE, SETTING, ask, assert_parted, bytes_moved, end_of, outcome,
+    LITTLE, SETTING, ask, assert_parted, check_moved, end_of, outcome,
 };
 use super::pair::{ENDS, Pair};
 use super::setting::Setting;
@@ -54,7 +54,7 @@ struct Bulk {
 
 fn part_bytes(frame: &Frame) -> u64 {
     match frame {
-        Frame::Part(part) => part.bytes.into(),
+        Frame::LinkChunk(part) => part.bytes.into(),
         _ => 0,
     }
 }
@@ -74,7 +74,7 @@ impl Bulk {
     }
 
     fn moved(&self) -> u64 {
-        bytes_moved(&self.pair, self.transfer)
+        check_moved(&self.pair, self.transfer)
     }
 
     fn is_under_way(&self) -> bool {

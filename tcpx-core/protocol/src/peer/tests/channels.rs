@@ -9,7 +9,7 @@ use super::one_sided_crossings::{self as one_sided, CANCELLED, ask, prepare};
 use super::pair::{ENDS, Pair};
 use super::said::matched;
 use super::setting::Setting;
-use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
+use crate::frames::eager_terms::{CreditKind, EagerOffer, EagerTerms};
 use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::messages::{Offer, Ready};
@@ -67,7 +67,7 @@ fn what_is_an_ends_own_needs_no_word_of_its_peer() {
     assert_done(&pair, 0, &[send]);
     let said: Vec<_> = pair.ends[0].outbox.iter().collect();
     assert!(
-        said.iter().any(|frame| matches!(frame, Frame::Offer(Offer::Ahead { .. }))),
+        said.iter().any(|frame| matches!(frame, Frame::Offer(Offer::Eager { .. }))),
         "{said:?}"
     );
     assert!(
@@ -286,7 +286,7 @@ fn credit_that_crosses_a_goodbye_is_passed_over() {
     let credit = ChunkCounts::from_elem(1, one_sided::SETTING.channels.into());
     pair.ends[0].input(|protocol| protocol.handle_credit(credit.clone())).unwrap();
     let said: Vec<_> = pair.ends[0].outbox.iter().collect();
-    let credit = Frame::Credit { what: Keeping::Chunks, counts: credit };
+    let credit = Frame::Credit { what: CreditKind::Chunks, counts: credit };
     assert!(said.contains(&&credit), "{said:?}");
     crossings::assert_parted(&mut pair);
 }

@@ -15,7 +15,7 @@ impl Driver {
         }
         let Some(chunk) = take_chunk(&mut self.sending[channel]) else { return Ok(false) };
         let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
-        // Once the link is over the operations are unknown, and nothing is dealt any more.
+        // Once the link is over the operations are unknown, and nothing is scheduled any more.
         let is_long = self.protocol.is_some() && self.is_long(&chunk);
         self.check_chunk_touches(&chunk)?;
         self.sent[channel].push_back(chunk);

@@ -11,7 +11,7 @@ use super::driver::{Check, ensure};
 use super::exporting::no_exports;
 use super::pair::Pair;
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
-use crate::frames::eager_terms::{EagerTerms, Keeping};
+use crate::frames::eager_terms::{CreditKind, EagerTerms};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::peer::SLICE;
 use crate::peer::action::{Action, Ending, Violation};
@@ -119,7 +119,7 @@ fn violation(frames: impl IntoIterator<Item = Frame>) -> Option<Violation> {
 #[test]
 fn credit_only_grows_and_is_for_every_channel() {
     let credit = |chunks: &[u64]| Frame::Credit {
-        what: Keeping::Chunks,
+        what: CreditKind::Chunks,
         counts: ChunkCounts::from_slice(chunks),
     };
     assert_eq!(violation([credit(&[1, 1]), credit(&[5, 1]), credit(&[5, u64::MAX])]), None);

@@ -327,7 +327,7 @@ fn time_is_asked_for_when_it_matters_and_not_before() {
 fn no_more_receives_are_announced_than_a_peer_takes() {
     let pair = up();
     let protocol = pair.ends[0].protocol().expect("it is up");
-    let most = crate::peer::room::MAX_ANNOUNCED;
+    let most = crate::peer::flow_control::MAX_POSTED_RECEIVES;
     assert_eq!(protocol.check_posts(Direction::Receive, most), Ok(()));
     let refused = Err(PostError::TooManyReceives);
     assert_eq!(protocol.check_posts(Direction::Receive, most + 1), refused);

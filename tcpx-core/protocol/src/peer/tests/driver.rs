@@ -19,10 +19,10 @@ use crate::frames::hello::Agreement;
 use crate::frames::link_frame::LinkFrame;
 use crate::frames::messages::Offer;
 use crate::peer::action::{Ending, Outcome};
+use crate::peer::flow_control::FlowTerms;
 use crate::peer::lifecycle::arrivals::ArrivalSample;
 use crate::peer::lifecycle::stage::{Leaving, PeerStage};
 use crate::peer::message::NewOperation;
-use crate::peer::room::KeptTerms;
 use crate::peer::{Opening, PeerProtocol};
 use crate::plans::stripe_queue::{Finished, StripeQueue};
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey};
@@ -51,7 +51,7 @@ pub(super) struct Posted {
     pub(super) bytes: u64,
     pub(super) was_cancelled: bool,
     /// Whether it was sent before its sender knew of a receive.
-    pub(super) went_ahead: bool,
+    pub(super) went_eager: bool,
     pub(super) end: Option<End>,
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Driver {
     pub(super) has_connect_handles: bool,
     pub(super) is_open: bool,
     pub(super) has_closed_sends: bool,
-    pub(super) said_goodbye: bool,
+    pub(super) sent_goodbye: bool,
     pub(super) is_leaving: bool,
     /// Whether nothing waits on the link for the kernel.
     pub(super) is_link_clear: bool,
@@ -188,7 +188,7 @@ impl Driver {
             has_connect_handles: false,
             is_open: false,
             has_closed_sends: false,
-            said_goodbye: false,
+            sent_goodbye: false,
             is_leaving: false,
             is_link_clear: true,
             seen: Seen::default(),
@@ -196,7 +196,7 @@ impl Driver {
     }
 
     /// Puts the end into a session whose peers share a budget.
-    pub(super) fn keep(&mut self, kept: KeptTerms, now: Instant) {
+    pub(super) fn keep(&mut self, kept: FlowTerms, now: Instant) {
         self.is_opening = false;
         self.outbox.clear();
         let opening = Opening { kept, ..opening(&self.setting) };
@@ -235,7 +235,7 @@ impl Driver {
         if protocol.check_posts(direction, messages.len()).is_err() {
             return Ok(());
         }
-        protocol.handle_batch_of(messages.len());
+        protocol.begin_batch_of(messages.len());
         protocol.make_room(direction, messages.len()).map_err(|error| error.to_string())?;
         for (index, (tag, bytes, memory, is_near)) in messages.iter().copied().enumerate() {
             if index % 3 == 2 {
@@ -247,8 +247,8 @@ impl Driver {
             let registration = 1 + u64::from(memory == MemoryType::Device);
             let registration = RegistrationKey::from(KeyData::from_ffi(registration | 1 << 32));
             let span = Span { registration, address, memory };
-            let (was_cancelled, went_ahead, end) = (false, false, None);
-            let posted = Posted { direction, tag, bytes, was_cancelled, went_ahead, end };
+            let (was_cancelled, went_eager, end) = (false, false, None);
+            let posted = Posted { direction, tag, bytes, was_cancelled, went_eager, end };
             let transfer = self.posted.insert(posted);
             let operation = NewOperation { transfer, direction, tag, span, bytes };
             let Some(protocol) = &mut self.protocol else { return Ok(()) };
@@ -288,7 +288,7 @@ impl Driver {
     /// Says what there was no room for on the link. Returns whether it says anything. The driver
     /// knows before whether there is anything to say.
     fn speak(&mut self) -> Result<bool, String> {
-        let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_more_to_say);
+        let has_more = self.protocol.as_ref().is_some_and(PeerProtocol::has_output);
         // Messages that wait for channels may find room on the link first.
         let has_more = has_more || self.is_opening;
         let said = self.outbox.len();
@@ -374,7 +374,7 @@ impl Driver {
     ) -> Result<Option<Landed>, String> {
         let Some(protocol) = &mut self.protocol else { return Ok(None) };
         let is_alone = matches!(&frame, Frame::Offer(Offer::Note { .. }));
-        let place = frame.as_part().map(|part| protocol.place_of(part));
+        let place = frame.as_chunk().map(|chunk| protocol.place_of(chunk));
         let landing = protocol.handle_frame(frame, &mut self.exporting.exports);
         if let Some(place) = place {
             check_place(place.as_ref(), &landing)?;

@@ -135,7 +135,7 @@ impl Notes {
     }
 
     /// Takes a note that was kept, for the program or to drop it.
-    pub(super) fn take_kept(&mut self, number: u64, is_published: bool) -> Check {
+    pub(super) fn take_unexpected(&mut self, number: u64, is_published: bool) -> Check {
         let Some(note) = self.kept.remove(&number) else {
             return Err(format!("no note is kept as {number}"));
         };

@@ -12,12 +12,12 @@ use tcpx_testkit::Random;
 
 use super::driver::{CHUNK_BYTES, Check, Over, ensure};
 use super::pair::{ENDS, Pair};
-use super::setting::{DEAL_AT_ONCE, KEEPS_ALL, Kept, Setting};
+use super::setting::{DEAL_AT_ONCE, FlowSetting, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::peer::SLICE;
 use crate::peer::action::Ending;
-use crate::peer::one_sided::telling::ListLimits;
+use crate::peer::one_sided::local_lists::ListLimits;
 use crate::peer::one_sided::{MOST_PLANNED, OneSidedTerms};
 use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::types::{Direction, MemoryType};
@@ -70,7 +70,7 @@ fn setting(
     (channels, on_demand): (u16, bool),
     offers: [EagerOffer; 2],
     agreed: OneSidedTerms,
-    own: Kept,
+    own: FlowSetting,
 ) -> Setting {
     let (shortest_chunk, longest_chunk) = random.pick(&[(CHUNK_BYTES, CHUNK_BYTES), (8, 30)]);
     let spare_pages = random.pick(&[None, Some(0), Some(1), Some(5)]);
@@ -104,10 +104,10 @@ fn setting(
             ..agreed
         },
         kept: random.pick(&[
-            Kept { bytes: KEEPS_ALL.bytes, usual: KEEPS_ALL.usual, ..own },
-            Kept { bytes: KEEPS_ALL.bytes, usual: KEEPS_ALL.usual, ..own },
-            Kept { bytes: 0, usual: 1, ..own },
-            Kept { bytes: 1000, usual: 3, ..own },
+            FlowSetting { bytes: KEEPS_ALL.bytes, usual: KEEPS_ALL.usual, ..own },
+            FlowSetting { bytes: KEEPS_ALL.bytes, usual: KEEPS_ALL.usual, ..own },
+            FlowSetting { bytes: 0, usual: 1, ..own },
+            FlowSetting { bytes: 1000, usual: 3, ..own },
         ]),
         sends_end_late: random.one_in(2),
         on_demand,
@@ -121,8 +121,8 @@ fn conversation(random: &mut Random) -> Pair {
     // What is a peer's own, both ends know.
     let own = random.pick(&[
         KEEPS_ALL,
-        Kept { least: 1, least_ahead: 0, ..KEEPS_ALL },
-        Kept { least: 2, least_ahead: 200, ..KEEPS_ALL },
+        FlowSetting { least: 1, least_unexpected: 0, ..KEEPS_ALL },
+        FlowSetting { least: 2, least_unexpected: 200, ..KEEPS_ALL },
     ]);
     let settings =
         [[left, right], [right, left]].map(|offers| setting(random, channels, offers, agreed, own));
@@ -310,7 +310,7 @@ fn tell(seed: u64) -> Result<(), (String, Vec<String>)> {
     told.map_err(|wrong| (wrong, std::mem::take(&mut story.steps)))
 }
 
-fn tell_all(seeds: impl Iterator<Item = u64>) {
+fn send_all_lists(seeds: impl Iterator<Item = u64>) {
     for seed in seeds {
         if tell(seed).is_ok() {
             continue;
@@ -328,22 +328,22 @@ fn many() -> u64 {
 
 #[test]
 fn any_interleaving_ends_every_operation_once_even_seeds() {
-    tell_all((0..FEW).step_by(2));
+    send_all_lists((0..FEW).step_by(2));
 }
 
 #[test]
 fn any_interleaving_ends_every_operation_once_odd_seeds() {
-    tell_all((1..FEW).step_by(2));
+    send_all_lists((1..FEW).step_by(2));
 }
 
 #[test]
 #[ignore = "deep: 40,000 conversations"]
 fn any_of_many_interleavings_ends_every_operation_once_even_seeds() {
-    tell_all((0..many()).step_by(2));
+    send_all_lists((0..many()).step_by(2));
 }
 
 #[test]
 #[ignore = "deep: 40,000 conversations"]
 fn any_of_many_interleavings_ends_every_operation_once_odd_seeds() {
-    tell_all((1..many()).step_by(2));
+    send_all_lists((1..many()).step_by(2));
 }

@@ -7,12 +7,12 @@ use super::driver::{CHUNK_BYTES, Check, End};
 use super::one_sided_crossings::SETTING;
 use super::pair::{ENDS, Pair};
 use super::requests::Request;
-use super::setting::{AMPLE, Kept, Setting};
+use super::setting::{AMPLE, FlowSetting, Setting};
 use super::ways::{export, prepare_at};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
 use crate::peer::one_sided::OneSidedTerms;
-use crate::peer::one_sided::telling::ListLimits;
+use crate::peer::one_sided::local_lists::ListLimits;
 use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::types::memory::OperationKind::{Read, Write};
 use crate::types::{Direction, MemoryType, TransferKey, note_cost};
@@ -40,7 +40,7 @@ fn least(messages_ahead: u64) -> Setting {
         bounce_pages: Some(CHANNELS.into()),
         eager: EagerTerms::agree(offer, offer, CHUNK_BYTES),
         tuning: Tuning { link_chunk_bytes: 50, ..SETTING.tuning },
-        kept: Kept { bytes: 0, least: 1, usual: 1, least_ahead: room },
+        kept: FlowSetting { bytes: 0, least: 1, usual: 1, least_unexpected: room },
         one_sided: OneSidedTerms {
             lists: ListLimits { lists: 1, ranges: 2 },
             note_bytes: note_room,

@@ -6,8 +6,8 @@ use super::payload::{Chunk, Landed};
 use super::requests::Request;
 use crate::exports::refusal::Refusal;
 use crate::peer::action::{Outcome, Withdrawal};
+use crate::plans::piece_range::PieceRange;
 use crate::plans::pieces::Piece;
-use crate::plans::stretch::Stretch;
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind;
 
@@ -22,11 +22,15 @@ pub(super) struct Moved {
 }
 
 /// Bytes of a transfer, or of the peer's, that lie somewhere.
-type Place = (TransferKey, u64, u64);
+type MovedBytes = (TransferKey, u64, u64);
 
 /// Returns the moves of bytes between what two ends put into a chunk and expect in it.
-fn moves(sender: usize, came: &[Place], expected: &[Place]) -> Result<Vec<Moved>, String> {
-    let total = |places: &[Place]| places.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
+fn moves(
+    sender: usize,
+    came: &[MovedBytes],
+    expected: &[MovedBytes],
+) -> Result<Vec<Moved>, String> {
+    let total = |places: &[MovedBytes]| places.iter().map(|(_, _, bytes)| bytes).sum::<u64>();
     ensure!(total(came) == total(expected), "{came:?} came for {expected:?}");
     let mut moved = Vec::new();
     let (mut came, mut expected) = (came.iter().copied(), expected.iter().copied());
@@ -50,7 +54,7 @@ fn moves(sender: usize, came: &[Place], expected: &[Place]) -> Result<Vec<Moved>
     Ok(moved)
 }
 
-fn places(chunk: &Chunk) -> Vec<Place> {
+fn places(chunk: &Chunk) -> Vec<MovedBytes> {
     chunk.iter().map(|piece| (piece.of, piece.address, piece.bytes)).collect()
 }
 
@@ -66,9 +70,9 @@ impl Pair {
 
     /// Places what came behind a frame.
     pub(super) fn place_landed(&mut self, sender: usize, landed: &Landed) -> Check {
-        let places = |(transfer, bytes): &(TransferKey, Stretch)| {
+        let places = |(transfer, bytes): &(TransferKey, PieceRange)| {
             let place = |piece: Piece| (*transfer, piece.address, piece.bytes);
-            bytes.iter().map(place).collect::<Vec<Place>>()
+            bytes.iter().map(place).collect::<Vec<MovedBytes>>()
         };
         let moved = moves(sender, &places(&landed.from), &places(&landed.to))?;
         self.place(&moved)

@@ -3,7 +3,7 @@
 //! notification is shown: every byte there is of the post that the notification came with.
 
 use super::driver::CHUNK_BYTES;
-use super::one_sided_crossings::{LITTLE, bytes_moved, outcome, settle};
+use super::one_sided_crossings::{LITTLE, check_moved, outcome, settle};
 use super::pair::Pair;
 use super::requests::Note;
 use super::setting::Setting;
@@ -52,7 +52,7 @@ impl Writes {
     fn look(&self) -> usize {
         let shown = self.all.iter().filter(|(transfer, _)| self.is_shown(*transfer));
         let whole = |(transfer, bytes): &(TransferKey, u64)| {
-            let moved = bytes_moved(&self.pair, *transfer);
+            let moved = check_moved(&self.pair, *transfer);
             assert_eq!(moved, *bytes, "{transfer:?} is shown with bytes of the generation before");
         };
         shown.inspect(|it| whole(it)).count()
@@ -113,7 +113,7 @@ fn a_note_comes_after_bytes_that_travel_with_it() {
 
 #[test]
 fn a_note_comes_after_every_part_on_the_link() {
-    delayed_in_turn(Way::LinkParts.setting(), &[Way::LinkParts], |late| late == Lane::Link(1));
+    delayed_in_turn(Way::LinkChunks.setting(), &[Way::LinkChunks], |late| late == Lane::Link(1));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::said::{self, answer, grant, halt, note, stopped};
 use super::setting::{AMPLE, Setting};
 use crate::exports::capability::ListedRange;
 use crate::exports::refusal::Refusal;
-use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
+use crate::frames::eager_terms::{CreditKind, EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::frames::link_frame::LinkFrame;
 use crate::frames::list_part::ListHead;
@@ -17,7 +17,7 @@ use crate::frames::messages::{Ended, MessageId, Ready, WriteWay};
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Action, Ending, Violation};
 use crate::peer::one_sided::OneSidedTerms;
-use crate::peer::one_sided::told::ListFault;
+use crate::peer::one_sided::remote_lists::ListFault;
 use crate::plans::stripe_queue::Finished;
 use crate::types::memory::OperationKind::{Read, Write};
 use crate::types::memory::{OperationKind, RemoteAccess};
@@ -70,7 +70,7 @@ impl Prey {
 
     /// Lets the end hear this from the peer. Returns the breach, if it is one.
     pub(super) fn hear(&mut self, frame: Frame) -> Option<Violation> {
-        let place = frame.as_part().map(|part| self.protocol.place_of(part));
+        let place = frame.as_chunk().map(|chunk| self.protocol.place_of(chunk));
         let landing = self.protocol.handle_frame(frame, &mut self.exporting.exports);
         if let Some(place) = place {
             check_place(place.as_ref(), &landing).unwrap();
@@ -82,7 +82,9 @@ impl Prey {
         while let Some(action) = self.protocol.poll_action() {
             match action {
                 Action::End { ending: Ending::Broken(violation), .. } => return Some(violation),
-                Action::Send(frame) | Action::SendListed { frame, .. } => self.said.push(frame),
+                Action::Send(frame) | Action::SendWithPayload { frame, .. } => {
+                    self.said.push(frame)
+                }
                 Action::Served(uses) => self.exporting.exports.end_all(&uses),
                 Action::ReceiveChunks(plan) => self.planned.push(plan.bytes),
                 _ => {}
@@ -251,7 +253,7 @@ fn reads_whose_chunks_nobody_takes_are_not_dealt_without_end() {
             break;
         }
     }
-    // 2 that are dealt and not sent, and 2 that are not dealt.
+    // 2 that are scheduled and not sent, and 2 that are not scheduled.
     assert_eq!((sections, prey.protocol.operation_count()), (2, 4));
 }
 
@@ -270,7 +272,7 @@ fn sections_whose_chunks_do_not_come_are_not_planned() {
     prey.protocol.handle_finished(part(101));
     prey.act();
     assert_eq!(prey.planned, [100; 3]);
-    // What is dealt later comes later, and a sender that gives up has said all of that.
+    // What is scheduled later comes later, and a sender that gives up has said all of that.
     assert_eq!(prey.hear(stopped(Write, OP)), None);
     (0..3).for_each(|_| prey.protocol.handle_finished(part(100)));
     assert_eq!((prey.act(), prey.planned.len()), (None, 5));
@@ -286,13 +288,14 @@ fn nobody_cuts_shorter_than_anybody_needs() {
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 2));
     let recv = prey.granted();
-    let short = Violation::Section { recv, offset: 0, bytes: 63, dealt: 0, message_bytes: BYTES };
+    let short =
+        Violation::Section { recv, offset: 0, bytes: 63, scheduled: 0, message_bytes: BYTES };
     assert_eq!(prey.hear(section(recv, 0, 63)), Some(short));
 }
 
 #[test]
 fn nobody_sends_more_notes_than_there_is_room_for() {
-    let no_room = Some(Violation::NoRoom { what: Keeping::Notes, limit: 330 });
+    let no_room = Some(Violation::NoRoom { what: CreditKind::Notes, limit: 330 });
     for frame in [
         note(300),
         said::write(OP, 2, WriteWay::Channels, Some(300)),
@@ -342,7 +345,7 @@ fn an_answer_comes_when_it_can() {
     let mut prey = Prey::new();
     let op = prey.ask(Write);
     assert_eq!(prey.hear(grant(op, 5)), None);
-    assert_eq!(prey.hear(done(op)), wrong(op), "not all of it is dealt");
+    assert_eq!(prey.hear(done(op)), wrong(op), "not all of it is scheduled");
     let mut prey = Prey::new();
     let op = prey.ask(Write);
     prey.hear(grant(op, 5));

@@ -9,18 +9,18 @@ use super::requests::{Note, Request};
 use super::said::{is_done, is_one_sided};
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::exports::refusal::Refusal;
-use crate::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
+use crate::frames::eager_terms::{CreditKind, EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Offer, WriteWay};
 use crate::peer::SLICE;
 use crate::peer::action::{Ending, Outcome, Withdrawal};
 use crate::peer::one_sided::OneSidedTerms;
-use crate::peer::one_sided::telling::ListLimits;
+use crate::peer::one_sided::local_lists::ListLimits;
 use crate::peer::schedule::tuning::Tuning;
 use crate::types::memory::{OperationKind, RemoteAccess};
 use crate::types::{MemoryType, TransferKey, note_cost};
 
-/// A section has two chunks, and is sent before the next one is dealt.
+/// A section has two chunks, and is sent before the next one is scheduled.
 pub(super) const SECTION: u64 = 2 * CHUNK_BYTES as u64;
 /// Bytes that make a message short enough for the link, where that is allowed.
 pub(super) const LITTLE: u64 = 8;
@@ -108,7 +108,7 @@ pub(super) fn outcome(pair: &Pair, transfer: TransferKey) -> Outcome {
     }
 }
 
-pub(super) fn bytes_moved(pair: &Pair, transfer: TransferKey) -> u64 {
+pub(super) fn check_moved(pair: &Pair, transfer: TransferKey) -> u64 {
     let post = pair.ends[0].requests.all[&transfer].post.as_ref().expect("it was posted");
     post.in_place.values().sum()
 }
@@ -290,7 +290,7 @@ fn room_that_was_given_back_and_a_note_cross_at_a_full_buffer() {
     hear(&mut pair, 1);
     pair.check_requests().unwrap();
     pair.ends[1].take_notes(1).unwrap();
-    let more = Frame::may_send(Keeping::Notes, 330 + 104);
+    let more = Frame::may_send(CreditKind::Notes, 330 + 104);
     assert_eq!(pair.ends[1].outbox.back(), Some(&more));
     pair.ends[0].notify(0).unwrap();
     assert!(under_way(&pair, 0).is_empty(), "it does not overtake the one that waits");

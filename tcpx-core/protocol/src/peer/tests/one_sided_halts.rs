@@ -4,7 +4,7 @@
 use OperationKind::{Read, Write};
 
 use super::one_sided_crossings::{
-    CANCELLED, LITTLE, SECTION, SETTING, ask, assert_parted, bytes_moved, eager, end_of, hear,
+    CANCELLED, LITTLE, SECTION, SETTING, ask, assert_parted, check_moved, eager, end_of, hear,
     move_chunks, outcome, post, prepare, refused, settle, under_way, up, up_as,
 };
 use super::setting::{AMPLE, Setting};
@@ -42,7 +42,7 @@ fn a_halt_that_crosses_stopped_is_passed_over() {
     assert_eq!(end_of(&pair, transfer), None, "a section is under way");
     settle(&mut pair);
     assert_eq!(outcome(&pair, transfer), CANCELLED);
-    assert_eq!(bytes_moved(&pair, transfer), SECTION);
+    assert_eq!(check_moved(&pair, transfer), SECTION);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn stopped_may_come_when_all_that_was_dealt_is_in_place() {
     hear(&mut pair, 1);
     assert!(matches!(under_way(&pair, 1)[..], [Frame::End { how: Ended::Refused(_), .. }]));
     settle(&mut pair);
-    assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (CANCELLED, SECTION));
+    assert_eq!((outcome(&pair, transfer), check_moved(&pair, transfer)), (CANCELLED, SECTION));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_read_that_is_cancelled_ends_when_its_memory_is_free() {
     pair.deliver_all().unwrap();
     assert_eq!(end_of(&pair, transfer), None, "a section is under way to it");
     settle(&mut pair);
-    assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (CANCELLED, SECTION));
+    assert_eq!((outcome(&pair, transfer), check_moved(&pair, transfer)), (CANCELLED, SECTION));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_is_taken_back_before_a_request_comes_is_refused() {
             pair.ends[1].unexport(0).unwrap();
             settle(&mut pair);
             assert_eq!(outcome(&pair, transfer), refused(Refusal::Revoked));
-            assert_eq!(bytes_moved(&pair, transfer), 0);
+            assert_eq!(check_moved(&pair, transfer), 0);
         }
     }
 }
@@ -244,7 +244,7 @@ fn notes_are_sent_before_a_goodbye() {
         pair.ends[0].notify(40).unwrap();
     }
     pair.ends[0].disconnect().unwrap();
-    assert!(!pair.ends[0].said_goodbye, "three of them have no room");
+    assert!(!pair.ends[0].sent_goodbye, "three of them have no room");
     pair.settle().unwrap();
     assert!(pair.ends[0].notes.sent.is_empty());
     assert_parted(&mut pair);

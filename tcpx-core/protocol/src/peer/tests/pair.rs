@@ -93,7 +93,7 @@ impl Pair {
         }
         let now = self.now;
         tally::frame_comes(self.ends[end].stage(), &frame);
-        self.ends[end].input(|protocol| protocol.handle_heard(now))?;
+        self.ends[end].input(|protocol| protocol.handle_received(now))?;
         if let Some(landed) = self.ends[end].read(frame, came)? {
             self.place_landed(1 - end, &landed)?;
         }
@@ -389,11 +389,11 @@ impl Pair {
         for (key, send) in sends {
             let is_sent = send.direction == Direction::Send && send.end == done;
             // Nothing is seen of a message of no bytes that is matched.
-            if !is_sent || send.bytes == 0 && !send.went_ahead {
+            if !is_sent || send.bytes == 0 && !send.went_eager {
                 continue;
             }
             let has_met = self.matches[sender].contains_key(&key);
-            let is_gone = send.went_ahead && thrown_away.contains(&key);
+            let is_gone = send.went_eager && thrown_away.contains(&key);
             ensure!(has_met != is_gone, "{send:?} is done, and its bytes are nowhere");
         }
         Ok(())

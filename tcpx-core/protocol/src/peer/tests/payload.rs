@@ -12,8 +12,8 @@ use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Offer, WriteWay};
 use crate::peer::action::{Landing, NoteUse, Outcome};
+use crate::plans::piece_range::PieceRange;
 use crate::plans::plan::Member;
-use crate::plans::stretch::Stretch;
 use crate::plans::stripe_queue::StripeQueue;
 use crate::types::{OpKey, TransferKey};
 
@@ -21,30 +21,30 @@ use crate::types::{OpKey, TransferKey};
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     Message(TransferKey),
-    Listed { bytes: Option<(TransferKey, Stretch)>, note: Option<Note> },
+    Listed { bytes: Option<(TransferKey, PieceRange)>, note: Option<Note> },
 }
 
 /// Payload that has come of the other end behind a frame.
 #[derive(Debug)]
 pub(super) enum Came {
     Message(Message),
-    Listed { bytes: Option<(TransferKey, Stretch)>, note: Option<Note> },
+    Listed { bytes: Option<(TransferKey, PieceRange)>, note: Option<Note> },
 }
 
 /// Bytes of pieces at the other end that are in pieces here.
 #[derive(Debug)]
 pub(super) struct Landed {
-    pub(super) from: (TransferKey, Stretch),
-    pub(super) to: (TransferKey, Stretch),
+    pub(super) from: (TransferKey, PieceRange),
+    pub(super) to: (TransferKey, PieceRange),
 }
 
 /// Returns whether anything follows a frame, perhaps of no bytes.
 pub(super) fn is_followed(frame: &Frame) -> bool {
     matches!(
         frame,
-        Frame::Part(_)
+        Frame::LinkChunk(_)
             | Frame::Offer(
-                Offer::Ahead { .. }
+                Offer::Eager { .. }
                     | Offer::Note { .. }
                     | Offer::Write { note: Some(_), .. }
                     | Offer::Write { way: WriteWay::Inline(_), .. }
@@ -53,12 +53,12 @@ pub(super) fn is_followed(frame: &Frame) -> bool {
 }
 
 /// Checks that the bytes of a part land where they belonged while they were on their way.
-pub(super) fn check_place(place: Option<&Stretch>, landing: &Landing) -> Check {
+pub(super) fn check_place(place: Option<&PieceRange>, landing: &Landing) -> Check {
     let landed = match landing {
-        Landing::Pieces { stretch, .. } => Some(stretch),
+        Landing::Pieces { range, .. } => Some(range),
         _ => None,
     };
-    let pieces = |of: Option<&Stretch>| of.map(|it| it.iter().collect::<Vec<_>>());
+    let pieces = |of: Option<&PieceRange>| of.map(|it| it.iter().collect::<Vec<_>>());
     let (place, landed) = (pieces(place), pieces(landed));
     ensure!(place == landed, "{landed:?} instead of {place:?}");
     Ok(())
@@ -85,7 +85,7 @@ impl Driver {
                 self.notes.land(note_use, note, is_alone)?;
                 Ok(None)
             }
-            Landing::Pieces { transfer, stretch: to, note: note_use } => {
+            Landing::Pieces { transfer, range: to, note: note_use } => {
                 let Some(from) = bytes else { return Err(format!("nothing came for {to:?}")) };
                 ensure!(from.1.bytes() == to.bytes(), "{from:?} for {to:?}");
                 self.check_pieces(transfer, &to)?;
@@ -98,7 +98,7 @@ impl Driver {
     }
 
     /// Checks that the memory of some bytes of a list may be used now.
-    pub(super) fn check_pieces(&self, transfer: TransferKey, bytes: &Stretch) -> Check {
+    pub(super) fn check_pieces(&self, transfer: TransferKey, bytes: &PieceRange) -> Check {
         let memory = bytes.list().memory;
         ensure!(self.setting.eager.reaches(memory), "the CPU reaches none of {bytes:?}");
         bytes.iter().try_for_each(|piece| self.check_touched(transfer, piece.address, piece.bytes))
@@ -179,7 +179,7 @@ impl Messages {
                 }
                 self.placed.push((message, member.transfer));
             }
-            (Landing::Kept(number), Some(message)) => {
+            (Landing::Unexpected(number), Some(message)) => {
                 if self.kept.insert(number, message).is_some() {
                     return Err(format!("two messages have number {number}"));
                 }
@@ -193,7 +193,11 @@ impl Messages {
     }
 
     /// Takes a message that was kept into a receive, or nowhere.
-    pub(super) fn take_kept(&mut self, number: u64, into: Option<Member>) -> Result<(), String> {
+    pub(super) fn take_unexpected(
+        &mut self,
+        number: u64,
+        into: Option<Member>,
+    ) -> Result<(), String> {
         let Some(message) = self.kept.remove(&number) else {
             return Err(format!("no message is kept as {number}"));
         };

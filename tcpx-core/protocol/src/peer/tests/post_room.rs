@@ -7,7 +7,7 @@ use slotmap::{KeyData, SlotMap};
 use super::exporting::no_exports;
 use super::said::announce;
 use super::setting::{AMPLE, KEEPS_ALL};
-use crate::frames::eager_terms::{EagerTerms, Keeping};
+use crate::frames::eager_terms::{CreditKind, EagerTerms};
 use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
@@ -47,7 +47,7 @@ fn up() -> PeerProtocol {
     protocol.handle_comms_accepted(ChunkCounts::new());
     protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
     protocol.handle_frame(Frame::Open { credit: ChunkCounts::new() }, &mut no_exports());
-    protocol.handle_frame(Frame::may_send(Keeping::Receives, 1 << 20), &mut no_exports());
+    protocol.handle_frame(Frame::may_send(CreditKind::Receives, 1 << 20), &mut no_exports());
     while protocol.poll_action().is_some() {}
     assert_eq!(protocol.check_posts(Direction::Send, 1), Ok(()));
     protocol

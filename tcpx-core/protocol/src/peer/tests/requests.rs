@@ -11,7 +11,7 @@ use crate::exports::capability::ListedRange;
 use crate::exports::refusal::Refusal;
 use crate::peer::action::Outcome;
 use crate::peer::one_sided::NewRequest;
-use crate::peer::one_sided::telling::PreparedList;
+use crate::peer::one_sided::local_lists::PreparedList;
 use crate::plans::pieces::{Piece, Pieces};
 use crate::types::memory::OperationKind;
 use crate::types::{Direction, MemoryType, PreparedKey, RegistrationKey, TransferKey};

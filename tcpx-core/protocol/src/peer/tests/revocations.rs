@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::driver::{CHUNK_BYTES, Check, End, ensure};
+use super::link_chunks::{slowly, with_parts};
 use super::one_sided_crossings::{SETTING, ask, eager, end_of, settle, up_as};
 use super::pair::{ENDS, Pair};
-use super::parts::{slowly, with_parts};
 use super::setting::Setting;
 use crate::exports::refusal::Refusal;
 use crate::peer::PeerProtocol;
@@ -124,7 +124,7 @@ pub(super) fn check(protocol: &PeerProtocol) -> Check {
     for (op, operation) in &protocol.cx.operations {
         let of_transfer = found.entry(operation.posted.transfer).or_default();
         match operation.state {
-            State::SendWaits | State::Unannounced | State::Announced => {
+            State::AwaitsReceive | State::ReadyQueued | State::ReadySent => {
                 of_transfer.waiting.insert(op);
             }
             State::Cancelling(_) => {

@@ -3,7 +3,7 @@
 //! end 1 exports.
 
 use super::driver::End;
-use super::one_sided_crossings::{bytes_moved, end_of, outcome, settle};
+use super::one_sided_crossings::{check_moved, end_of, outcome, settle};
 use super::pair::Pair;
 use super::ways::{Seen, Way, export, prepare, step, up};
 use crate::exports::refusal::Refusal;
@@ -66,13 +66,13 @@ fn taken_after(steps: usize, way: Way, kind: OperationKind, taken: Taken) -> (Ou
     let Some(End::Completed(ended)) = end_of(&pair, transfer) else {
         panic!("{:?}", end_of(&pair, transfer))
     };
-    let moved = bytes_moved(&pair, transfer);
+    let moved = check_moved(&pair, transfer);
     // What is posted again moves nothing, and what is exported anew is written and read.
     assert!(pair.ends[0].post_request(transfer, None).unwrap());
     settle(&mut pair);
     let again = outcome(&pair, transfer);
     assert!(matches!(again, Outcome::Refused { why: Refusal::Revoked | Refusal::UnknownKey, .. }));
-    assert_eq!(bytes_moved(&pair, transfer), 0);
+    assert_eq!(check_moved(&pair, transfer), 0);
     (0..2).for_each(|_| export(&mut pair, 1));
     let next = post(&mut pair, kind, way, [2, 3]);
     settle(&mut pair);
@@ -126,7 +126,7 @@ fn memory_is_taken_back_at_every_step_of_what_travels_with_its_request() {
 
 #[test]
 fn memory_is_taken_back_at_every_part_on_the_link() {
-    taken_whatever_happens(Way::LinkParts);
+    taken_whatever_happens(Way::LinkChunks);
 }
 
 #[test]

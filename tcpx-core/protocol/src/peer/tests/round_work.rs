@@ -14,7 +14,7 @@ use crate::frames::list_part::{KEY_BYTES, LIST_BYTES, ListHead, RANGE_BYTES};
 use crate::frames::messages::MessageId;
 use crate::peer::PeerProtocol;
 use crate::peer::action::Action;
-use crate::peer::one_sided::parts::PIECES_A_PART;
+use crate::peer::one_sided::link_chunks::PIECES_PER_LINK_CHUNK;
 use crate::peer::round_work::{FRAME_WORK, ROUND_WORK};
 use crate::plans::piece_cursor::MAX_SECTION_PAIRS;
 use crate::plans::plan::{Member, Members};
@@ -22,9 +22,12 @@ use crate::plans::stripe_queue::Finished;
 use crate::types::MemoryType;
 use crate::types::memory::{OperationKind, RemoteAccess};
 
-/// The most that is done after a round is spent: what the last frame or part asks for.
-const LAST: u64 = if PIECES_A_PART > MAX_SECTION_PAIRS { PIECES_A_PART } else { MAX_SECTION_PAIRS }
-    as u64
+/// The most that is done after a round is spent: what the last frame or chunk asks for.
+const LAST: u64 = if PIECES_PER_LINK_CHUNK > MAX_SECTION_PAIRS {
+    PIECES_PER_LINK_CHUNK
+} else {
+    MAX_SECTION_PAIRS
+} as u64
     + FRAME_WORK;
 
 /// A target, and a peer that knows a list of many exports, one byte of each.
@@ -94,15 +97,15 @@ impl Target {
 
     fn act(&mut self) {
         self.protocol.handle_unsent(0);
-        self.protocol.handle_part_room(1 << 20);
+        self.protocol.handle_chunk_room(1 << 20);
         while let Some(action) = self.protocol.poll_action() {
             match action {
-                Action::SendListed { frame, bytes: Some((_, stretch)), .. } => {
-                    self.pieces += stretch.iter().count() as u64;
-                    let Frame::Part(part) = frame else { continue };
-                    let MessageId::Read(op) = part.of else { panic!("a part of {}", part.of) };
-                    self.came(op, part.bytes.into());
-                    self.protocol.handle_part_room(1 << 20);
+                Action::SendWithPayload { frame, bytes: Some((_, range)), .. } => {
+                    self.pieces += range.iter().count() as u64;
+                    let Frame::LinkChunk(chunk) = frame else { continue };
+                    let MessageId::Read(op) = chunk.of else { panic!("a chunk of {}", chunk.of) };
+                    self.came(op, chunk.bytes.into());
+                    self.protocol.handle_chunk_room(1 << 20);
                 }
                 Action::Send(Frame::Chunks(chunks)) => self.came(chunks.recvs[0], chunks.bytes),
                 Action::SendChunks(plan) => {

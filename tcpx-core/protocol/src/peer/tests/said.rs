@@ -5,7 +5,7 @@ use crate::exports::refusal::{Refusal, Refused};
 use crate::frames::fields::Delivery;
 use crate::frames::frame::Frame;
 use crate::frames::list_part::{ListHead, ListPart};
-use crate::frames::messages::{Chunks, Ended, LinkPart, MessageId, Names, Offer, Ready, WriteWay};
+use crate::frames::messages::{Chunks, Ended, LinkChunk, MessageId, Names, Offer, Ready, WriteWay};
 use crate::types::memory::OperationKind;
 
 /// Says that a receive was posted, into memory that is unpacked to.
@@ -57,8 +57,8 @@ pub(super) fn note(bytes: u32) -> Frame {
     Frame::Offer(Offer::Note { bytes })
 }
 
-pub(super) fn part(kind: OperationKind, op: u64, bytes: u32) -> Frame {
-    Frame::Part(LinkPart { of: MessageId::of(kind, op), bytes })
+pub(super) fn link_chunk(kind: OperationKind, op: u64, bytes: u32) -> Frame {
+    Frame::LinkChunk(LinkChunk { of: MessageId::of(kind, op), bytes })
 }
 
 /// Answers a write, for its target.
@@ -96,7 +96,7 @@ pub(super) fn is_one_sided(frame: &Frame) -> bool {
         | Frame::Ready(Ready::Write { .. } | Ready::Read { .. })
         | Frame::List(_)
         | Frame::Forget { .. } => true,
-        Frame::Part(LinkPart { of: message, .. })
+        Frame::LinkChunk(LinkChunk { of: message, .. })
         | Frame::End { message, .. }
         | Frame::Cancel { message, .. } => is_access(message),
         _ => false,

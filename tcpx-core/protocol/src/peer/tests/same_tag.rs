@@ -6,7 +6,7 @@ use tcpx_testkit::Random;
 use super::driver::{CHUNK_BYTES, Check, End, ensure};
 use super::one_sided_crossings::SETTING;
 use super::pair::{ENDS, Pair};
-use super::setting::{KEEPS_ALL, Kept, Setting};
+use super::setting::{FlowSetting, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::peer::action::Outcome;
 use crate::peer::schedule::tuning::{Copier, Tuning};
@@ -19,7 +19,7 @@ const MANY: u64 = 8_000;
 
 const TAG: i64 = 7;
 /// Of a message that travels with its frame, of some that share a chunk, of one that has a few
-/// chunks, and of one that is dealt in sections.
+/// chunks, and of one that is scheduled in sections.
 const SIZES: [u64; 7] = [1, 8, 8, 20, CHUNK_BYTES as u64 + 1, 200, 1000];
 
 /// Messages that may travel on the link.
@@ -64,7 +64,7 @@ fn setting(random: &mut Random, eager: Eager, channels: u16, on_demand: bool) ->
         kept: random.pick(&[
             KEEPS_ALL,
             // Most receives are announced later than they are posted.
-            Kept { bytes: 0, least: 256, usual: 2, ..KEEPS_ALL },
+            FlowSetting { bytes: 0, least: 256, usual: 2, ..KEEPS_ALL },
         ]),
         sends_end_late: random.one_in(2),
         on_demand,
@@ -188,7 +188,7 @@ impl Story {
     }
 }
 
-fn tell_all(eager: Eager, seeds: u64) {
+fn send_all_lists(eager: Eager, seeds: u64) {
     for seed in 0..seeds {
         let told = Story::new(seed, eager).tell();
         told.unwrap_or_else(|wrong| panic!("{eager:?}, seed {seed}: {wrong}"));
@@ -197,23 +197,23 @@ fn tell_all(eager: Eager, seeds: u64) {
 
 #[test]
 fn the_kth_send_of_a_tag_meets_the_kth_receive_on_channels() {
-    tell_all(Eager::Off, FEW);
+    send_all_lists(Eager::Off, FEW);
 }
 
 #[test]
 fn the_kth_send_of_a_tag_meets_the_kth_receive_where_short_ones_are_delivered() {
-    tell_all(Eager::Delivered, FEW);
+    send_all_lists(Eager::Delivered, FEW);
 }
 
 #[test]
 fn the_kth_send_of_a_tag_meets_the_kth_receive_where_short_ones_go_ahead() {
-    tell_all(Eager::Ahead, FEW);
+    send_all_lists(Eager::Ahead, FEW);
 }
 
 #[test]
 #[ignore = "deep: 24,000 conversations"]
 fn the_kth_send_of_a_tag_meets_the_kth_receive_in_many_orders() {
     for eager in [Eager::Off, Eager::Delivered, Eager::Ahead] {
-        tell_all(eager, MANY);
+        send_all_lists(eager, MANY);
     }
 }

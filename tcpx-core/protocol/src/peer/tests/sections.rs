@@ -63,7 +63,7 @@ fn is_done(pair: &Pair, transfer: TransferKey) -> bool {
 fn chunks_until(pair: &mut Pair, transfer: TransferKey) -> usize {
     (1..)
         .find(|_| {
-            assert!(pair.send_chunk(0, 0).unwrap(), "it is not dealt");
+            assert!(pair.send_chunk(0, 0).unwrap(), "it is not scheduled");
             is_done(pair, transfer)
         })
         .expect("it is sent some day")
@@ -150,8 +150,8 @@ fn what_is_not_dealt_yet_is_finished_before_the_goodbye() {
     pair.check_end(false).unwrap();
 }
 
-/// Returns what an end says of a peer that deals like this to a receive of `bytes` bytes. Its name
-/// is put into the frames.
+/// Returns what an end says of a peer that schedules like this to a receive of `bytes` bytes. Its
+/// name is put into the frames.
 fn violation(
     bytes: u64,
     frames: impl FnOnce(u64) -> Vec<Frame>,
@@ -165,16 +165,16 @@ fn violation(
     frames(recv).into_iter().for_each(|frame| {
         protocol.handle_frame(frame, &mut no_exports());
     });
-    let mut dealt = Vec::new();
+    let mut scheduled = Vec::new();
     while let Some(action) = protocol.poll_action() {
         match action {
-            Action::ReceiveChunks(plan) => dealt.push((plan.offset, plan.bytes)),
+            Action::ReceiveChunks(plan) => scheduled.push((plan.offset, plan.bytes)),
             Action::Complete(..) => assert_eq!(bytes, 0, "nothing has moved"),
             Action::End { ending: Ending::Broken(violation), .. } => return Err(violation),
             other => panic!("{other:?}"),
         }
     }
-    Ok(dealt)
+    Ok(scheduled)
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn sections_that_are_not_right_are_a_violation() {
     assert_eq!(of(&right).as_deref(), Ok(&right[..]));
     assert_eq!(of(&[(0, message_bytes)]), Ok(vec![(0, message_bytes)]));
 
-    for (why, sections, dealt) in [
+    for (why, sections, scheduled) in [
         ("twice", &[(0, CHUNK), (0, CHUNK)][..], CHUNK),
         ("out of order", &[(0, CHUNK), (2 * CHUNK, CHUNK)], CHUNK),
         ("not from the start", &[(CHUNK, CHUNK)], 0),
@@ -201,8 +201,8 @@ fn sections_that_are_not_right_are_a_violation() {
         ("without end", &[(0, CHUNK), (CHUNK, u64::MAX / CHUNK * CHUNK)], CHUNK),
     ] {
         match of(sections) {
-            Err(Violation::Section { dealt: known, message_bytes: bytes, .. }) => {
-                assert_eq!((known, bytes), (dealt, message_bytes), "{why}");
+            Err(Violation::Section { scheduled: known, message_bytes: bytes, .. }) => {
+                assert_eq!((known, bytes), (scheduled, message_bytes), "{why}");
             }
             other => panic!("{why}: {other:?}"),
         }
@@ -219,7 +219,7 @@ fn a_section_is_of_a_receive_that_is_there() {
     assert!(matches!(outcome, Err(Violation::UnknownReceive { .. })), "{outcome:?}");
     // A message that came as a whole does not begin again.
     let outcome = violation(bytes, |recv| vec![section(recv, 0), section(recv, 0)]);
-    assert!(matches!(outcome, Err(Violation::Section { dealt: 192, .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Violation::Section { scheduled: 192, .. })), "{outcome:?}");
     let outcome = violation(0, |recv| vec![matched(&[recv], 0, CHUNK_BYTES); 2]);
     assert!(matches!(outcome, Err(Violation::UnknownReceive { .. })), "{outcome:?}");
     // Nor does one that shared a chunk.
@@ -287,8 +287,8 @@ fn a_peer_may_cut_a_message_into_shorter_chunks_but_not_into_crumbs() {
     let recv = recvs[1];
     let first = recvs[0];
     let wrong_bytes = |bytes| {
-        let (recv, offset, dealt, message_bytes) = (first, 0, 0, 40);
-        Violation::Section { recv, offset, bytes, dealt, message_bytes }
+        let (recv, offset, scheduled, message_bytes) = (first, 0, 0, 40);
+        Violation::Section { recv, offset, bytes, scheduled, message_bytes }
     };
     for (bytes, chunk_bytes, violation) in [
         (40, 39, Violation::CannotShare { recv }),

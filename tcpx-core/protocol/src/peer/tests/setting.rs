@@ -2,14 +2,14 @@
 
 use super::driver::CHUNK_BYTES;
 use crate::frames::eager_terms::EagerTerms;
-use crate::peer::one_sided::telling::ListLimits;
-use crate::peer::one_sided::{MAX_ASKED, MOST_PLANNED, OneSidedTerms};
-use crate::peer::room::KeptTerms;
+use crate::peer::flow_control::FlowTerms;
+use crate::peer::one_sided::local_lists::ListLimits;
+use crate::peer::one_sided::{MAX_ACTIVE_REQUESTS, MOST_PLANNED, OneSidedTerms};
 use crate::peer::schedule::tuning::{Copier, Tuning};
-use crate::types::kept_budget::KeptBudget;
+use crate::types::peer_budget::PeerBudget;
 
-/// Messages of any size are dealt at once, in chunks that are as long as they may be. A chunk on
-/// the link is longer than what any test moves there.
+/// Messages of any size are scheduled at once, in chunks that are as long as they may be. A chunk
+/// on the link is longer than what any test moves there.
 pub(super) const DEAL_AT_ONCE: Tuning = Tuning {
     chunk_bytes: CHUNK_BYTES,
     shortest_chunk: CHUNK_BYTES,
@@ -28,32 +28,32 @@ pub(super) const AMPLE: OneSidedTerms = OneSidedTerms {
     lists: ListLimits::AGREED,
     note_bytes: 1 << 20,
     queued_note_bytes: 1 << 20,
-    asked: MAX_ASKED,
+    asked: MAX_ACTIVE_REQUESTS,
     planned: MOST_PLANNED,
     receives_host: true,
     scatters_host: true,
 };
 
 /// Room for whatever is announced.
-pub(super) const KEEPS_ALL: Kept =
-    Kept { bytes: 1 << 30, least: 256, usual: 4096, least_ahead: 8 << 10 };
+pub(super) const KEEPS_ALL: FlowSetting =
+    FlowSetting { bytes: 1 << 30, least: 256, usual: 4096, least_unexpected: 8 << 10 };
 
 /// Limits on what an end keeps for the other one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct FlowSetting {
     /// Bytes of the session's budget, which the end has alone.
     pub(super) bytes: u64,
     /// Receives that may be announced in any case, and unasked.
     pub(super) least: u64,
     pub(super) usual: u64,
     /// Bytes that may go ahead in any case.
-    pub(super) least_ahead: u64,
+    pub(super) least_unexpected: u64,
 }
 
-impl Kept {
-    pub(super) fn terms(self) -> KeptTerms {
-        let Self { bytes, least, usual, least_ahead } = self;
-        KeptTerms { budget: KeptBudget::new(bytes), least, usual, least_ahead }
+impl FlowSetting {
+    pub(super) fn terms(self) -> FlowTerms {
+        let Self { bytes, least, usual, least_unexpected } = self;
+        FlowTerms { budget: PeerBudget::new(bytes), least, usual, least_unexpected }
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Setting {
     pub(super) link_is_full: bool,
     /// Terms of reads and writes of the other end's memory.
     pub(super) one_sided: OneSidedTerms,
-    pub(super) kept: Kept,
+    pub(super) kept: FlowSetting,
     /// Whether channels are made when something needs them.
     pub(super) on_demand: bool,
     /// Whether it learns only later that a chunk is sent.

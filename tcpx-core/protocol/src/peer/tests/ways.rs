@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use super::driver::CHUNK_BYTES;
+use super::link_chunks::slowly;
 use super::one_sided_crossings::{LITTLE, SETTING, eager, settle};
 use super::pair::{ENDS, Pair};
-use super::parts::slowly;
 use super::requests::{Note, Ranges, Request};
 use super::setting::Setting;
 use crate::exports::capability::ListedRange;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Offer, WriteWay};
-use crate::peer::one_sided::telling::PreparedList;
+use crate::peer::one_sided::local_lists::PreparedList;
 use crate::peer::schedule::tuning::{Copier, Tuning};
 use crate::plans::pieces::{Piece, Pieces};
 use crate::types::memory::{OperationKind, RemoteAccess};
@@ -34,8 +34,8 @@ const PIECES_APART: u64 = 100;
 pub(super) enum Way {
     /// With the request or its answer.
     Inline,
-    /// On the link, in parts. The kernel takes one at a time.
-    LinkParts,
+    /// On the link, in chunks. The kernel takes one at a time.
+    LinkChunks,
     /// In chunks that are sent from where they lie.
     InPlace,
     /// In chunks that are gathered.
@@ -44,12 +44,12 @@ pub(super) enum Way {
 
 impl Way {
     pub(super) const ALL: [Self; 4] =
-        [Self::Inline, Self::LinkParts, Self::InPlace, Self::Gathered];
+        [Self::Inline, Self::LinkChunks, Self::InPlace, Self::Gathered];
 
     pub(super) fn setting(self) -> Setting {
         match self {
             Self::Inline => on_all_channels(eager()),
-            Self::LinkParts => on_all_channels(slowly()),
+            Self::LinkChunks => on_all_channels(slowly()),
             Self::InPlace => on_all_channels(SETTING),
             Self::Gathered => Setting { copier: Some(Copier::Cpu), ..on_all_channels(SETTING) },
         }
@@ -59,7 +59,7 @@ impl Way {
     pub(super) fn lengths(self) -> Vec<u64> {
         match self {
             Self::Inline => vec![LITTLE - 3, 3],
-            Self::LinkParts => vec![120, 87],
+            Self::LinkChunks => vec![120, 87],
             // Each has several sections.
             Self::InPlace => vec![5 * u64::from(CHUNK_BYTES) + 5, 3 * u64::from(CHUNK_BYTES)],
             Self::Gathered => vec![20; 24],
@@ -176,7 +176,7 @@ pub(super) fn step_but(pair: &mut Pair, late: Option<Lane>) -> bool {
             return true;
         }
     }
-    // What is sent last is dealt no sooner than need be.
+    // What is sent last is scheduled no sooner than need be.
     for end in ENDS {
         for channel in 0..pair.ends[end].sent.len() {
             if pair.send_chunk(end, channel).unwrap() {
@@ -197,7 +197,7 @@ pub(super) fn step_but(pair: &mut Pair, late: Option<Lane>) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     inline: bool,
-    parts: bool,
+    chunks: bool,
     in_place: bool,
     gathered: bool,
 }
@@ -209,10 +209,11 @@ impl Seen {
             for frame in &pair.ends[end].outbox {
                 self.inline |=
                     matches!(frame, Frame::Offer(Offer::Write { way: WriteWay::Inline(_), .. }));
-                // A short read is answered with the one part that it has.
+                // A short read is answered with the one chunk that it has.
                 self.inline |=
-                    matches!(frame, Frame::Part(part) if u64::from(part.bytes) == LITTLE);
-                self.parts |= matches!(frame, Frame::Part(part) if u64::from(part.bytes) > LITTLE);
+                    matches!(frame, Frame::LinkChunk(chunk) if u64::from(chunk.bytes) == LITTLE);
+                self.chunks |=
+                    matches!(frame, Frame::LinkChunk(chunk) if u64::from(chunk.bytes) > LITTLE);
             }
             for chunk in pair.ends[end].sent.iter().flatten() {
                 self.in_place |= chunk.len() == 1;
@@ -223,10 +224,10 @@ impl Seen {
 
     pub(super) fn is(&self, way: Way) -> bool {
         match way {
-            Way::Inline => self.inline && !self.parts && !self.in_place && !self.gathered,
-            Way::LinkParts => self.parts && !self.in_place && !self.gathered,
-            Way::InPlace => self.in_place && !self.gathered && !self.parts,
-            Way::Gathered => self.gathered && !self.parts,
+            Way::Inline => self.inline && !self.chunks && !self.in_place && !self.gathered,
+            Way::LinkChunks => self.chunks && !self.in_place && !self.gathered,
+            Way::InPlace => self.in_place && !self.gathered && !self.chunks,
+            Way::Gathered => self.gathered && !self.chunks,
         }
     }
 }

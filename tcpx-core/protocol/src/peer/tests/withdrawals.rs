@@ -13,7 +13,7 @@ use super::exporting::no_exports;
 use super::revocations;
 use super::said::{announce, matched};
 use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL};
-use crate::frames::eager_terms::{EagerTerms, Keeping};
+use crate::frames::eager_terms::{CreditKind, EagerTerms};
 use crate::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
@@ -36,7 +36,7 @@ struct Lone {
     ended: BTreeMap<i64, Outcome>,
     /// Receives whose withdrawal was asked for.
     asked: Vec<u64>,
-    has_said_goodbye: bool,
+    has_sent_goodbye: bool,
 }
 
 impl Lone {
@@ -67,14 +67,15 @@ impl Lone {
             next_tag: 0,
             ended: BTreeMap::new(),
             asked: Vec::new(),
-            has_said_goodbye: false,
+            has_sent_goodbye: false,
         };
         lone.protocol.handle_listening(handles.clone());
         lone.protocol.handle_frame(Frame::Handles(handles), &mut no_exports());
         lone.protocol.handle_comms_connected();
         lone.protocol.handle_comms_accepted(ChunkCounts::new());
         lone.protocol.handle_frame(Frame::Open { credit: ChunkCounts::new() }, &mut no_exports());
-        lone.protocol.handle_frame(Frame::may_send(Keeping::Receives, 1 << 22), &mut no_exports());
+        lone.protocol
+            .handle_frame(Frame::may_send(CreditKind::Receives, 1 << 22), &mut no_exports());
         lone.act();
         lone
     }
@@ -128,7 +129,7 @@ impl Lone {
                 Action::Send(Frame::Cancel { message: MessageId::Receive(recv), .. }) => {
                     self.asked.push(recv);
                 }
-                Action::Send(Frame::Goodbye) => self.has_said_goodbye = true,
+                Action::Send(Frame::Goodbye) => self.has_sent_goodbye = true,
                 Action::Send(_)
                 | Action::OpenChannels
                 | Action::Connect(_)
@@ -246,9 +247,9 @@ fn who_leaves_withdraws_in_slices_and_says_goodbye_behind_the_last() {
     lone.input(|protocol| _ = protocol.handle_disconnect());
     let rounds: Vec<usize> = std::iter::from_fn(|| Some(lone.round()).filter(|n| *n > 0)).collect();
     assert_eq!(rounds, [3, 3, 3]);
-    assert!(!lone.has_said_goodbye, "the peer has not agreed");
+    assert!(!lone.has_sent_goodbye, "the peer has not agreed");
     lone.agree();
-    assert!(lone.has_said_goodbye);
+    assert!(lone.has_sent_goodbye);
     assert_eq!((lone.count(LEFT), lone.count(CANCELLED)), (12, 2));
 }
 
@@ -259,13 +260,13 @@ fn what_a_peers_goodbye_ends_is_bounded_too() {
     lone.post(transfer, Direction::Receive, 5);
     lone.post(transfer, Direction::Send, 5);
     lone.input(|protocol| protocol.handle_frame(Frame::Goodbye, &mut no_exports()));
-    assert_eq!((lone.ended.len(), lone.has_said_goodbye), (3, false));
+    assert_eq!((lone.ended.len(), lone.has_sent_goodbye), (3, false));
     // The program leaves as well: what waits ends because the peer left first.
     lone.input(|protocol| _ = protocol.handle_disconnect());
     assert_eq!([lone.round(), lone.round()], [3, 3]);
-    assert!(!lone.has_said_goodbye);
+    assert!(!lone.has_sent_goodbye);
     assert_eq!(lone.round(), 1);
-    assert!(lone.has_said_goodbye);
+    assert!(lone.has_sent_goodbye);
     assert_eq!(lone.count(PEER_LEFT), 10);
 }
 
@@ -280,7 +281,7 @@ fn a_goodbye_in_the_middle_of_leaving_ends_the_rest() {
     lone.round();
     lone.input(|protocol| protocol.handle_frame(Frame::Goodbye, &mut no_exports()));
     while lone.round() > 0 {}
-    assert!(lone.has_said_goodbye);
+    assert!(lone.has_sent_goodbye);
     assert_eq!((lone.count(LEFT), lone.count(CANCELLED)), (5, 4));
 }
 
@@ -335,6 +336,6 @@ fn withdraw_in_any_order(seeds: Range<u64>) {
         lone.input(|protocol| protocol.handle_frame(Frame::Goodbye, &mut no_exports()));
         while lone.round() > 0 {}
         assert_eq!(lone.ended.len(), lone.next_tag as usize, "seed {seed}");
-        assert!(lone.has_said_goodbye, "seed {seed}");
+        assert!(lone.has_sent_goodbye, "seed {seed}");
     }
 }

@@ -1,4 +1,4 @@
-//! Two ends of one list, each with its own pieces, deal it to each other.
+//! Two ends of one list, each with its own pieces, schedule it to each other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -82,9 +82,9 @@ impl End {
     }
 
     /// Deals a section, checks each plan by itself, and notes its chunks.
-    fn deal(&mut self, section: ListedSection, may_gather: bool) -> Result<(), TestCaseError> {
-        let before = self.cursor.dealt;
-        let mut plans = self.cursor.deal(&self.pieces, section);
+    fn schedule(&mut self, section: ListedSection, may_gather: bool) -> Result<(), TestCaseError> {
+        let before = self.cursor.scheduled;
+        let mut plans = self.cursor.schedule(&self.pieces, section);
         while let Some(plan) = plans.next_plan(Vec::new) {
             let members = plan.members.as_slice().to_vec();
             let sum: u64 = members.iter().map(|member| member.bytes).sum();
@@ -108,7 +108,7 @@ impl End {
                 }
             }
         }
-        prop_assert_eq!(self.cursor.dealt, before + section.bytes);
+        prop_assert_eq!(self.cursor.scheduled, before + section.bytes);
         Ok(())
     }
 }
@@ -215,10 +215,10 @@ fn both_ends_move_the_same(moved: Moved) -> Result<(), TestCaseError> {
         let is_whole = receiver.cursor.ends_a_piece(&receiver.pieces, cut.bytes);
         prop_assert!(is_whole || cut.bytes == rules.section_bytes);
         let chunk_bytes = chunk_bytes[sections % chunk_bytes.len()];
-        let dealt = section(cut.bytes, chunk_bytes, first_channel, channels);
-        sender.deal(dealt, cut.is_gathered)?;
-        let received = ListedSection { direction: Direction::Receive, ..dealt };
-        receiver.deal(received, false)?;
+        let scheduled = section(cut.bytes, chunk_bytes, first_channel, channels);
+        sender.schedule(scheduled, cut.is_gathered)?;
+        let received = ListedSection { direction: Direction::Receive, ..scheduled };
+        receiver.schedule(received, false)?;
         let behind = u64::from(first_channel) + chunk_count(cut.bytes, chunk_bytes);
         first_channel = (behind % u64::from(channels)) as u16;
         sections += 1;
@@ -228,47 +228,48 @@ fn both_ends_move_the_same(moved: Moved) -> Result<(), TestCaseError> {
     all.sort_unstable();
     let total: u64 = lengths.iter().sum();
     prop_assert_eq!(all, (0..total).collect::<Vec<_>>(), "each byte once");
-    prop_assert_eq!(sender.cursor.dealt, total);
+    prop_assert_eq!(sender.cursor.scheduled, total);
     prop_assert!(!receiver.cursor.allows(&receiver.pieces, 1, false), "nothing is left");
     Ok(())
 }
 
 /// A list of one end, and lengths of sections that the end hears of, which may be any.
 #[derive(Clone, Debug)]
-struct Dealt {
+struct DeferredPlan {
     list: (Vec<u64>, Layout, Layout),
     told: Vec<u64>,
     cut_pairs: bool,
     chunk_bytes: u32,
 }
 
-fn dealt() -> impl Strategy<Value = Dealt> {
+fn scheduled() -> impl Strategy<Value = DeferredPlan> {
     let told = proptest::collection::vec(prop_oneof![0u64..500, any::<u64>()], 1..20);
     (lists(), told, any::<bool>(), 1u32..300).prop_map(|(list, told, cut_pairs, chunk_bytes)| {
-        Dealt { list, told, cut_pairs, chunk_bytes }
+        DeferredPlan { list, told, cut_pairs, chunk_bytes }
     })
 }
 
-fn an_allowed_section_is_dealt_to_its_end(dealt: Dealt) -> Result<(), TestCaseError> {
-    let Dealt { list: (lengths, layout, _), told, cut_pairs, chunk_bytes } = dealt;
+fn an_allowed_section_is_dealt_to_its_end(scheduled: DeferredPlan) -> Result<(), TestCaseError> {
+    let DeferredPlan { list: (lengths, layout, _), told, cut_pairs, chunk_bytes } = scheduled;
     let mut end = End::new(pieces(&lengths, &layout), 2);
     for bytes in told {
-        let left = end.pieces.bytes - end.cursor.dealt;
-        let dealt: u64 = end.cursor.dealt;
+        let left = end.pieces.bytes - end.cursor.scheduled;
+        let scheduled: u64 = end.cursor.scheduled;
         let ends = lengths.iter().scan(0, |end, bytes| {
             *end += bytes;
             Some(*end)
         });
-        let crosses = ends.clone().any(|end| end > dealt && end < dealt.saturating_add(bytes));
+        let crosses =
+            ends.clone().any(|end| end > scheduled && end < scheduled.saturating_add(bytes));
         let is_allowed = bytes > 0 && bytes <= left && !(cut_pairs && crosses);
         prop_assert_eq!(end.cursor.allows(&end.pieces, bytes, cut_pairs), is_allowed);
         if is_allowed {
-            let ends_one = ends.into_iter().any(|end| end == dealt + bytes);
+            let ends_one = ends.into_iter().any(|end| end == scheduled + bytes);
             prop_assert_eq!(end.cursor.ends_a_piece(&end.pieces, bytes), ends_one);
             let mut skipped = end.cursor;
             skipped.skip(&end.pieces, bytes, usize::MAX);
             let received = section(bytes, chunk_bytes, 0, 2);
-            end.deal(ListedSection { direction: Direction::Receive, ..received }, false)?;
+            end.schedule(ListedSection { direction: Direction::Receive, ..received }, false)?;
             prop_assert_eq!(skipped, end.cursor);
         }
     }
@@ -284,8 +285,8 @@ proptest! {
     }
 
     #[test]
-    fn a_section_that_is_allowed_is_dealt_to_its_end(dealt in dealt()) {
-        an_allowed_section_is_dealt_to_its_end(dealt)?;
+    fn a_section_that_is_allowed_is_dealt_to_its_end(scheduled in scheduled()) {
+        an_allowed_section_is_dealt_to_its_end(scheduled)?;
     }
 }
 
@@ -300,8 +301,8 @@ proptest! {
 
     #[test]
     #[ignore = "deep: 512 lists"]
-    fn a_section_of_many_lists_that_is_allowed_is_dealt_to_its_end(dealt in dealt()) {
-        an_allowed_section_is_dealt_to_its_end(dealt)?;
+    fn a_section_of_many_lists_that_is_allowed_is_dealt_to_its_end(scheduled in scheduled()) {
+        an_allowed_section_is_dealt_to_its_end(scheduled)?;
     }
 }
 
@@ -318,11 +319,11 @@ const GATHERS: CutRules = CutRules {
 };
 
 /// Deals all of a list. Yields what was cut, and how many plans were made of each section.
-fn deal_all(pieces: &Pieces, rules: &CutRules) -> Vec<(CutSection, usize)> {
+fn schedule_all(pieces: &Pieces, rules: &CutRules) -> Vec<(CutSection, usize)> {
     let mut cursor = PieceCursor::default();
     let mut sections = Vec::new();
     while let Some(cut) = cursor.next_section(pieces, rules) {
-        let mut plans = cursor.deal(pieces, section(cut.bytes, 512 << 10, 0, 4));
+        let mut plans = cursor.schedule(pieces, section(cut.bytes, 512 << 10, 0, 4));
         let mut count = 0;
         while plans.next_plan(Vec::new).is_some() {
             count += 1;
@@ -335,14 +336,14 @@ fn deal_all(pieces: &Pieces, rules: &CutRules) -> Vec<(CutSection, usize)> {
 #[test]
 fn scattered_pages_are_gathered_and_neighbours_are_sent_from_where_they_lie() {
     let gathered = CutSection { bytes: 4 << 20, is_gathered: true };
-    assert_eq!(deal_all(&pages(2048, 8192), &GATHERS), [(gathered, 8); 2]);
+    assert_eq!(schedule_all(&pages(2048, 8192), &GATHERS), [(gathered, 8); 2]);
     let in_place = CutSection { is_gathered: false, ..gathered };
-    assert_eq!(deal_all(&pages(2048, 4096), &GATHERS), [(in_place, 1); 2]);
+    assert_eq!(schedule_all(&pages(2048, 4096), &GATHERS), [(in_place, 1); 2]);
     let nothing_gathers = CutRules { gathering: None, ..GATHERS };
     let page = CutSection { bytes: 4096, is_gathered: false };
-    assert_eq!(deal_all(&pages(100, 8192), &nothing_gathers), [(page, 1); 100]);
+    assert_eq!(schedule_all(&pages(100, 8192), &nothing_gathers), [(page, 1); 100]);
     let cut_pairs = CutRules { cut_pairs: true, ..GATHERS };
-    assert_eq!(deal_all(&pages(100, 4096), &cut_pairs), [(page, 1); 100]);
+    assert_eq!(schedule_all(&pages(100, 4096), &cut_pairs), [(page, 1); 100]);
 }
 
 #[test]
@@ -358,7 +359,7 @@ fn a_long_segment_ends_what_is_gathered_before_it() {
     let list = lengths.map(piece).to_vec();
     let list = Pieces::new(MemoryType::Host, owners(), list).expect("pieces");
     let cut = |bytes, is_gathered| CutSection { bytes, is_gathered };
-    let cuts: Vec<CutSection> = deal_all(&list, &GATHERS).iter().map(|(cut, _)| *cut).collect();
+    let cuts: Vec<CutSection> = schedule_all(&list, &GATHERS).iter().map(|(cut, _)| *cut).collect();
     let (page, long) = (cut(4096, false), cut(1 << 20, false));
     assert_eq!(cuts, [cut(8192, true), long, page, long]);
 }
@@ -370,7 +371,7 @@ fn dealing_looks_at_each_piece_a_few_times() {
         for rules in [GATHERS, CutRules { cut_pairs: true, ..GATHERS }] {
             let list = pages(100_000, distance);
             LOOKS.set(0);
-            let sections = deal_all(&list, &rules).len();
+            let sections = schedule_all(&list, &rules).len();
             assert!(sections >= 98 && LOOKS.get() < 1_000_000, "{} looks", LOOKS.get());
         }
     }
@@ -392,7 +393,7 @@ fn a_section_is_of_a_bounded_number_of_pairs() {
     let huge = Pieces::new(MemoryType::Host, owners(), huge.to_vec()).expect("pieces");
     let mut cursor = PieceCursor::default();
     assert!(cursor.allows(&huge, huge.bytes, false));
-    let mut plans = cursor.deal(&huge, section(huge.bytes, 4096, 0, 4));
+    let mut plans = cursor.schedule(&huge, section(huge.bytes, 4096, 0, 4));
     let sizes = std::iter::from_fn(|| plans.next_plan(Vec::new).map(|plan| plan.bytes));
     assert_eq!(sizes.collect::<Vec<_>>(), [1 << 50, 4096, (1 << 50) - 4095]);
 }

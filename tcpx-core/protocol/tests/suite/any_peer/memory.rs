@@ -10,7 +10,7 @@ use tcpx_protocol::exports::capability::{
 };
 use tcpx_protocol::exports::exported_range::{ExportKey, ExportedRange};
 use tcpx_protocol::exports::table::Exports;
-use tcpx_protocol::peer::one_sided::telling::PreparedList;
+use tcpx_protocol::peer::one_sided::local_lists::PreparedList;
 use tcpx_protocol::plans::pieces::{Piece, Pieces};
 use tcpx_protocol::types::memory::{MemoryId, OperationKind, RemoteAccess};
 use tcpx_protocol::types::{

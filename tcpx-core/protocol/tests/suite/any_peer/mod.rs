@@ -4,7 +4,7 @@
 //! it plans in any order. Whatever is said, what it touches lies in an export that allows that and
 //! is in use, or in a request of its own that has not ended; and its books have an end.
 
-mod hearing;
+mod input;
 mod memory;
 
 use std::collections::VecDeque;
@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 
 use slotmap::KeyData;
 use smallvec::SmallVec;
-use tcpx_protocol::frames::eager_terms::{EagerOffer, EagerTerms, Keeping};
+use tcpx_protocol::frames::eager_terms::{CreditKind, EagerOffer, EagerTerms};
 use tcpx_protocol::frames::fields::{ChannelHandle, HANDLE_BYTES};
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::action::{Action, Completion, Landing, NoteUse};
+use tcpx_protocol::peer::flow_control::FlowTerms;
 use tcpx_protocol::peer::lifecycle::stage::Leaving;
-use tcpx_protocol::peer::one_sided::telling::ListLimits;
+use tcpx_protocol::peer::one_sided::local_lists::ListLimits;
 use tcpx_protocol::peer::one_sided::{NewRequest, OneSidedTerms};
-use tcpx_protocol::peer::room::KeptTerms;
 use tcpx_protocol::peer::schedule::tuning::{Copier, Tuning};
 use tcpx_protocol::peer::{Opening, PeerProtocol};
+use tcpx_protocol::plans::piece_range::PieceRange;
 use tcpx_protocol::plans::plan::ChunkPlan;
-use tcpx_protocol::plans::stretch::Stretch;
 use tcpx_protocol::plans::stripe_queue::StripeQueue;
-use tcpx_protocol::types::kept_budget::KeptBudget;
+use tcpx_protocol::types::peer_budget::PeerBudget;
 use tcpx_protocol::types::{Direction, TransferKey};
 
-use self::hearing::{Bytes, CHANNELS, CHUNK_BYTES};
+use self::input::{Bytes, CHANNELS, CHUNK_BYTES};
 use self::memory::Memory;
 
 const LIMITS: ListLimits = ListLimits { lists: 4, ranges: 40 };
@@ -109,7 +109,12 @@ impl Prey {
             peer_timeout: None,
             is_named: true,
             connect_timeout: Duration::from_secs(30),
-            kept: KeptTerms { budget: KeptBudget::new(1000), least: 2, usual: 5, least_ahead: 100 },
+            kept: FlowTerms {
+                budget: PeerBudget::new(1000),
+                least: 2,
+                usual: 5,
+                least_unexpected: 100,
+            },
             slice: 2,
         };
         let queues = || (0..CHANNELS).map(|_| StripeQueue::default()).collect();
@@ -129,7 +134,7 @@ impl Prey {
             prey.hear(Frame::Handles(handles()));
             prey.hear(Frame::Open { credit: SmallVec::new() });
         }
-        for (what, count) in [(Keeping::Receives, 5), (Keeping::Notes, NOTE_BYTES)] {
+        for (what, count) in [(CreditKind::Receives, 5), (CreditKind::Notes, NOTE_BYTES)] {
             prey.hear(Frame::Credit { what, counts: ChunkCounts::from_slice(&[count]) });
         }
         prey
@@ -179,25 +184,25 @@ impl Prey {
     fn hear(&mut self, frame: Frame) {
         use tcpx_protocol::frames::link_frame::LinkFrame;
         let payload = frame.payload_bytes();
-        let pieces = |of: &Stretch| of.iter().collect::<Vec<_>>();
-        let part = frame.as_part();
-        let place = part.and_then(|part| self.protocol.place_of(part)).as_ref().map(pieces);
+        let pieces = |of: &PieceRange| of.iter().collect::<Vec<_>>();
+        let chunk = frame.as_chunk();
+        let place = chunk.and_then(|chunk| self.protocol.place_of(chunk)).as_ref().map(pieces);
         let landing = self.protocol.handle_frame(frame, &mut self.memory.exports);
-        if part.is_some() {
+        if chunk.is_some() {
             // The payload may be written to its place before the frame is handled.
             let landed = match &landing {
-                Landing::Pieces { stretch, .. } => Some(pieces(stretch)),
+                Landing::Pieces { range, .. } => Some(pieces(range)),
                 _ => None,
             };
-            assert_eq!(place, landed, "{part:?}");
+            assert_eq!(place, landed, "{chunk:?}");
         }
         match landing {
-            Landing::Nowhere | Landing::Kept(_) | Landing::Place(_) => {}
+            Landing::Nowhere | Landing::Unexpected(_) | Landing::Place(_) => {}
             Landing::Note(note) => self.land_note(note, payload),
-            Landing::Pieces { transfer, stretch, note } => {
-                let bytes = stretch.bytes() as usize;
+            Landing::Pieces { transfer, range, note } => {
+                let bytes = range.bytes() as usize;
                 assert!(bytes <= payload, "they have come");
-                for piece in stretch.iter() {
+                for piece in range.iter() {
                     let (at, bytes) = (piece.address, piece.bytes);
                     self.memory.check(transfer, at, bytes, Direction::Receive, true);
                 }
@@ -263,7 +268,7 @@ impl Prey {
         self.names.push(op.to_wire());
     }
 
-    fn deal(&mut self, plan: ChunkPlan, direction: Direction) {
+    fn schedule(&mut self, plan: ChunkPlan, direction: Direction) {
         for member in plan.members.as_slice() {
             let (at, bytes) = (member.span.address, member.bytes);
             // Of a section it is not known here which part it is.
@@ -280,15 +285,15 @@ impl Prey {
 
     /// Does what the protocol says.
     fn act(&mut self) {
-        self.protocol.handle_part_room(1 << 20);
+        self.protocol.handle_chunk_room(1 << 20);
         while !self.is_over
             && let Some(action) = self.protocol.poll_action()
         {
             match action {
-                Action::Send(frame) => self.names.extend(hearing::name_in(&frame)),
-                Action::SendListed { bytes, .. } => {
-                    if let Some((transfer, stretch)) = bytes {
-                        for piece in stretch.iter() {
+                Action::Send(frame) => self.names.extend(input::name_in(&frame)),
+                Action::SendWithPayload { bytes, .. } => {
+                    if let Some((transfer, range)) = bytes {
+                        for piece in range.iter() {
                             let (at, bytes) = (piece.address, piece.bytes);
                             self.memory.check(transfer, at, bytes, Direction::Send, false);
                         }
@@ -314,8 +319,8 @@ impl Prey {
                 Action::PrepareStaging { channel, memory } => {
                     self.protocol.handle_staging(channel, memory, channel == 0);
                 }
-                Action::SendChunks(plan) => self.deal(plan, Direction::Send),
-                Action::ReceiveChunks(plan) => self.deal(plan, Direction::Receive),
+                Action::SendChunks(plan) => self.schedule(plan, Direction::Send),
+                Action::ReceiveChunks(plan) => self.schedule(plan, Direction::Receive),
                 Action::CountSent => {
                     let counts: ChunkCounts = SmallVec::from_elem(0, CHANNELS.into());
                     self.protocol.handle_sent(counts);
@@ -328,10 +333,10 @@ impl Prey {
                     assert!(self.receiving.iter().all(StripeQueue::is_empty), "all is there");
                     self.protocol.handle_receives_closed();
                 }
-                Action::AskHost => self.protocol.handle_acknowledgement(None),
+                Action::CheckHost => self.protocol.handle_acknowledgement(None),
                 Action::End { .. } => self.is_over = true,
                 Action::SendMessage { .. }
-                | Action::TakeKept { .. }
+                | Action::TakeUnexpected { .. }
                 | Action::Connect(_)
                 | Action::Open
                 | Action::Credit(_)
@@ -346,9 +351,9 @@ impl Prey {
         let counts = self.protocol.one_sided_counts();
         let (lists, ranges) = counts.lists_known;
         assert!(lists <= LIMITS.lists && ranges <= LIMITS.ranges, "{counts:?}");
-        let [_, unanswered, undealt, served, writes, reads] = counts.requests;
-        assert!(unanswered <= ASKED && undealt <= ASKED, "{counts:?}");
-        // One read more may be dealt than may be unsent.
+        let [_, unanswered, unscheduled, served, writes, reads] = counts.requests;
+        assert!(unanswered <= ASKED && unscheduled <= ASKED, "{counts:?}");
+        // One read more may be scheduled than may be unsent.
         assert!(writes <= ASKED && reads <= ASKED && served <= 3 * ASKED, "{counts:?}");
         assert!(self.protocol.operation_count() <= served + OWN, "{counts:?}");
         assert!(self.kept.len() <= ASKED, "{} notes are kept", self.kept.len());

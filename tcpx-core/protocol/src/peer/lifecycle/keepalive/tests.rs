@@ -14,9 +14,9 @@ fn silence(
     until: u64,
 ) -> (Vec<u64>, Option<u64>) {
     let mut pings = Vec::new();
-    let heard_at = heartbeat.heard_at;
+    let received_at = heartbeat.received_at;
     for at in (0..until).step_by(step as usize) {
-        match heartbeat.look(heard_at, true, start + Duration::from_millis(at)) {
+        match heartbeat.look(received_at, true, start + Duration::from_millis(at)) {
             Due::Nothing | Due::HostLook => {}
             Due::Ping => pings.push(at),
             Due::Frozen(_) => return (pings, Some(at)),
@@ -50,13 +50,13 @@ fn a_peer_that_rests_and_is_doubted_answers_or_is_frozen() {
         assert_eq!(beat.next_look(start), None, "nothing is awaited of it");
         let doubted_at = rests_at + Duration::from_secs(3600);
         assert!(beat.doubt(doubted_at) && !beat.doubt(doubted_at), "it is asked once");
-        let mut heard_at = start;
+        let mut received_at = start;
         let end = loop {
-            let Some(now) = beat.next_look(heard_at) else { break None };
+            let Some(now) = beat.next_look(received_at) else { break None };
             if answers {
-                heard_at = doubted_at + Duration::from_millis(1);
+                received_at = doubted_at + Duration::from_millis(1);
             }
-            match beat.look(heard_at, false, now) {
+            match beat.look(received_at, false, now) {
                 Due::Frozen(silence) => break Some((silence, now - doubted_at)),
                 Due::Ping | Due::HostLook => assert_eq!(beat.host_answer(None), None),
                 Due::Nothing => {}
@@ -73,21 +73,21 @@ fn cut_off(timeout: Duration, cut: u64, late: u64) -> (u64, u64) {
     let mut beat = Keepalive::new(Some(timeout), false, start);
     let cut_at = start + Duration::from_millis(cut);
     // The peer answers each ping at once, until the link is cut; acknowledgements with it.
-    let (mut heard_at, mut looks, mut waits) = (start, 0, false);
+    let (mut received_at, mut looks, mut waits) = (start, 0, false);
     loop {
-        let due = beat.next_look(heard_at).expect("it is awaited");
+        let due = beat.next_look(received_at).expect("it is awaited");
         let now = due + Duration::from_millis(late);
-        let due = beat.look(heard_at, true, now);
+        let due = beat.look(received_at, true, now);
         assert!(now < start + Duration::from_secs(3_600), "it is never gone");
         if let Due::HostLook | Due::Ping = due {
             looks += 1;
-            let unacknowledged = waits.then(|| now.saturating_duration_since(heard_at));
+            let unacknowledged = waits.then(|| now.saturating_duration_since(received_at));
             if beat.host_answer(unacknowledged).is_some() {
                 return (looks, (now - cut_at).as_millis() as u64);
             }
         }
         match due {
-            Due::Ping if now < cut_at => heard_at = now,
+            Due::Ping if now < cut_at => received_at = now,
             Due::Ping => waits = true,
             Due::Nothing | Due::HostLook => {}
             Due::Frozen(_) => panic!("it has no thread"),
@@ -148,20 +148,20 @@ fn a_peer_of_which_nothing_is_awaited_is_left_in_peace() {
     assert_eq!(beat.next_look(start), None);
 
     // It is heard, and what was said to that may wait for an acknowledgement.
-    let heard_at = start + 3_700 * second;
-    assert_eq!(beat.look(heard_at, false, heard_at), Due::Nothing);
-    assert_eq!(beat.next_look(start), Some(heard_at + PING_AFTER));
-    assert_eq!(beat.look(heard_at, false, heard_at + PING_AFTER), Due::HostLook);
+    let received_at = start + 3_700 * second;
+    assert_eq!(beat.look(received_at, false, received_at), Due::Nothing);
+    assert_eq!(beat.next_look(start), Some(received_at + PING_AFTER));
+    assert_eq!(beat.look(received_at, false, received_at + PING_AFTER), Due::HostLook);
     assert_eq!(beat.host_answer(None), None);
 
     // Something is awaited: the rest was not silence.
     let later = start + 7_200 * second;
-    assert_eq!(beat.look(heard_at, true, later), Due::Nothing);
+    assert_eq!(beat.look(received_at, true, later), Due::Nothing);
     let pings = vec![7_202_000, 7_204_000, 7_206_000, 7_208_000];
     let (times, end) =
         (7_200_000..8_000_000).step_by(100).fold((Vec::new(), None), |(mut pings, end), at| {
             let due = match end {
-                None => beat.look(heard_at, true, start + Duration::from_millis(at)),
+                None => beat.look(received_at, true, start + Duration::from_millis(at)),
                 Some(_) => Due::Nothing,
             };
             pings.extend((due == Due::Ping).then_some(at));

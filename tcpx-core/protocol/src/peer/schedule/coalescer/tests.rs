@@ -18,7 +18,7 @@ fn matched(send: u64, address: u64, bytes: u64, delivery: Delivery) -> MatchedSe
     let op = OpKey::from_wire(send | 1 << 32);
     let (transfer, span) = (TransferKey::default(), span(1, address, MemoryType::Host));
     let member = Member { op, transfer, span, bytes, tag: 0 };
-    MatchedSend { member, announced: Announced { recv: send, bytes, delivery, number: send } }
+    MatchedSend { member, announced: PostedReceive { recv: send, bytes, delivery, number: send } }
 }
 
 fn in_place() -> Tuning {

@@ -7,7 +7,7 @@ use tcpx_testkit::Random;
 use super::Story;
 use crate::exports::capability::{ExportSecret, ListedKey, ListedRange};
 use crate::exports::refusal::Refusal;
-use crate::peer::one_sided::telling::PreparedList;
+use crate::peer::one_sided::local_lists::PreparedList;
 use crate::peer::tests::driver::Check;
 use crate::peer::tests::exporting::Area;
 use crate::peer::tests::pair::ENDS;

@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::{FEW, many, tell};
-use crate::frames::eager_terms::Keeping;
+use crate::frames::eager_terms::CreditKind;
 use crate::frames::frame::Frame;
-use crate::frames::messages::{Ended, LinkPart, MessageId, Offer, Ready, WriteWay};
+use crate::frames::messages::{Ended, LinkChunk, MessageId, Offer, Ready, WriteWay};
 use crate::peer::PeerProtocol;
 use crate::peer::action::{Outcome, Withdrawal};
 use crate::peer::lifecycle::stage::PeerStage;
@@ -94,9 +94,9 @@ fn frame_name(frame: &Frame) -> &'static str {
         Frame::Goodbye => "Goodbye",
         Frame::Closed => "Closed",
         Frame::Abort(_) => "Abort",
-        Frame::Credit { what: Keeping::Chunks, .. } => "Credit",
+        Frame::Credit { what: CreditKind::Chunks, .. } => "Credit",
         Frame::Credit { .. } => "MaySend",
-        Frame::Offer(Offer::Ahead { .. }) => "Ahead",
+        Frame::Offer(Offer::Eager { .. }) => "Ahead",
         Frame::Offer(Offer::Note { .. }) => "Note",
         Frame::Offer(Offer::Write { way: WriteWay::Inline(_), .. }) => "WriteInline",
         Frame::Offer(Offer::Write { .. }) => "Write",
@@ -106,9 +106,9 @@ fn frame_name(frame: &Frame) -> &'static str {
         Frame::Chunks(chunks) if chunks.recvs.len() > 1 => "Together",
         Frame::Chunks(chunks) if chunks.offset > 0 => "Section",
         Frame::Chunks(_) => "Chunks",
-        Frame::Part(LinkPart { of: MessageId::Receive(_), .. }) => "Deliver",
-        Frame::Part(_) => "Part",
-        Frame::End { message: MessageId::Ahead(_), .. } => "Taken",
+        Frame::LinkChunk(LinkChunk { of: MessageId::Receive(_), .. }) => "Deliver",
+        Frame::LinkChunk(_) => "Part",
+        Frame::End { message: MessageId::Eager(_), .. } => "Taken",
         Frame::End { how: Ended::Done, .. } => "Answer",
         Frame::End { how: Ended::Withdrawn, .. } => "Withdrawn",
         Frame::End { how: Ended::OtherSize(_), .. } => "OtherSize",
@@ -124,15 +124,15 @@ fn frame_name(frame: &Frame) -> &'static str {
 
 fn state_name(message: &Message) -> &'static str {
     match message.state {
-        State::SendWaits => "SendWaits",
-        State::Unannounced => "Unannounced",
-        State::Announced => "Announced",
-        State::Unasked => "Unasked",
-        State::Asked => "Asked",
+        State::AwaitsReceive => "AwaitsReceive",
+        State::ReadyQueued => "ReadyQueued",
+        State::ReadySent => "ReadySent",
+        State::RequestQueued => "RequestQueued",
+        State::RequestSent => "RequestSent",
         State::Cancelling(_) => "Cancelling",
         State::Moving => "Moving",
         State::Ending { .. } => "Ending",
-        State::Awaiting => "Awaiting",
+        State::AwaitsAnswer => "AwaitsAnswer",
         State::Answered => "Answered",
     }
 }
@@ -162,15 +162,15 @@ const FRAMES: [&str; 32] = [
 
 const STATES: [&str; 11] = [
     "New",
-    "SendWaits",
-    "Unannounced",
-    "Announced",
+    "AwaitsReceive",
+    "ReadyQueued",
+    "ReadySent",
     "Cancelling",
-    "Unasked",
-    "Asked",
+    "RequestQueued",
+    "RequestSent",
     "Moving",
     "Ending",
-    "Awaiting",
+    "AwaitsAnswer",
     "Answered",
 ];
 
@@ -195,17 +195,17 @@ const NEVER: [Known; 11] = [
         "Answer", "Withdrawn", "OtherSize", "Refused", "Cancel", "Halt", "MoreOfList", "List",
         "Forget",
     ], "its peer has said goodbye, and begins and finishes nothing after that"),
-    (&["New", "SendWaits", "Unannounced", "Announced", "Cancelling"], &["Refused"],
+    (&["New", "AwaitsReceive", "ReadyQueued", "ReadySent", "Cancelling"], &["Refused"],
         "only a read or write is refused, by the peer's word"),
-    (&["Unasked", "Asked", "Moving", "Ending", "Awaiting", "Answered"], &["SizeMismatch"],
+    (&["RequestQueued", "RequestSent", "Moving", "Ending", "AwaitsAnswer", "Answered"], &["SizeMismatch"],
         "sizes are compared when a send meets its receive"),
-    (&["Unasked"], &["Done", "Refused"], "the peer has not heard of it"),
-    (&["Asked"], &["Done"], "a write moves first"),
+    (&["RequestQueued"], &["Done", "Refused"], "the peer has not heard of it"),
+    (&["RequestSent"], &["Done"], "a write moves first"),
     (&["Answered"], &["Refused", "Cancelled", "PeerLeft"], "all of it is there"),
     (&["New"], &["Cancelled", "Left", "PeerLeft", "WithThePeer"],
         "what ends in the call that posts it meets what was there before"),
     (&["Cancelling"], &["PeerLeft"], "it was given up before"),
-    (&["Asked", "Moving", "Ending", "Awaiting", "Answered"], &["Left"],
+    (&["RequestSent", "Moving", "Ending", "AwaitsAnswer", "Answered"], &["Left"],
         "what the peer knows of is finished before the goodbye"),
 ];
 
@@ -214,14 +214,14 @@ const RARE: [Known; 6] = [
     (&["Leaving"], &["Abort"], "a comm fails beside a goodbye"),
     (&["Leaving", "Parting"], &["Ping", "Pong"], "time passes while they say goodbye"),
     (&["Parting"], &["Stopped"], "what stops a read crosses the goodbye of who has asked for it"),
-    (&["Announced"], &["Cancelled"], "a withdrawal is asked for and answered between two looks"),
+    (&["ReadySent"], &["Cancelled"], "a withdrawal is asked for and answered between two looks"),
     (&["Cancelling"], &["WithThePeer"], "the link is cut before the answer"),
     (&["Ending", "Answered"], &["PeerLeft", "WithThePeer"], "it is short, and ends soon"),
 ];
 
 /// Pairs that may occur, and for which there are tests of their own instead.
 const ELSEWHERE: [Known; 2] = [
-    (&["Up", "Leaving"], &["MoreOfList"], "lists are short: see `telling` and `round_work`"),
+    (&["Up", "Leaving"], &["MoreOfList"], "lists are short: see `local_lists` and `round_work`"),
     (&["Parting"], &["Abort"], "what fails so late is of no operation"),
 ];
 

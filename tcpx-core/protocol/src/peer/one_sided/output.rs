@@ -12,16 +12,16 @@ use crate::frames::frame::Frame;
 use crate::frames::link_frame::LinkFrame;
 use crate::frames::list_part::{KEY_BYTES, RANGE_BYTES};
 use crate::frames::messages::{Offer, Ready, WriteWay};
+use crate::plans::piece_range::PieceRange;
 use crate::plans::pieces::Pieces;
-use crate::plans::stretch::Stretch;
 use crate::types::OpKey;
 
 impl OneSided {
-    /// Says the next thing that is due about lists, requests and notifications, and sends a part in
-    /// between. Returns false when there is nothing, or the link has no room.
+    /// Says the next thing that is due about lists, requests and notifications, and sends a chunk
+    /// in between. Returns false when there is nothing, or the link has no room.
     #[inline]
-    pub(in super::super) fn say_next(&mut self, cx: &mut Conversation) -> bool {
-        !self.is_idle(cx) && self.say_one(cx)
+    pub(in super::super) fn send_next(&mut self, cx: &mut Conversation) -> bool {
+        !self.is_idle(cx) && self.send_due(cx)
     }
 
     /// Returns whether nothing waits to be said, whatever there is room for.
@@ -31,74 +31,74 @@ impl OneSided {
             && self.reads.is_empty()
             && self.writes.is_empty()
             && self.noted_writes.is_empty()
-            && !self.telling.has_more()
+            && !self.local_lists.has_more()
             && !self.notes.has_any()
     }
 
-    fn say_one(&mut self, cx: &mut Conversation) -> bool {
-        if cx.link.bytes == 0 || !cx.life.may_say() {
+    fn send_due(&mut self, cx: &mut Conversation) -> bool {
+        if cx.link.bytes == 0 || !cx.life.can_send() {
             return false;
         }
-        if cx.schedule.link.comes_first() && self.part_next(cx) {
+        if cx.schedule.link.comes_first() && self.next_link_chunk(cx) {
             return true;
         }
-        if self.ask_next(cx) || self.tell_next(cx) || self.note_next(cx) {
+        if self.send_next_request(cx) || self.send_list_part(cx) || self.send_next_note(cx) {
             cx.schedule.link.sent_other();
             return true;
         }
-        self.part_next(cx)
+        self.next_link_chunk(cx)
     }
 
     /// Returns whether there is something to say, as soon as the link has room.
-    pub(in super::super) fn has_more_to_say(&self, cx: &Conversation) -> bool {
-        let OneSided { telling, notes, reads, writes, undealt, unanswered, .. } = self;
+    pub(in super::super) fn has_output(&self, cx: &Conversation) -> bool {
+        let OneSided { local_lists, notes, reads, writes, unscheduled, unanswered, .. } = self;
         let asked = self.terms.asked;
         let has_more = !cx.schedule.link.is_empty()
-            || telling.has_more()
+            || local_lists.has_more()
             || notes.has_next()
-            || (!reads.is_empty() && undealt.len() < asked)
+            || (!reads.is_empty() && unscheduled.len() < asked)
             || (!writes.is_empty() && unanswered.len() < asked)
             || (unanswered.len() < asked
                 && self.next_noted_write(cx).is_some_and(|bytes| notes.may_send_with_write(bytes)));
-        has_more && cx.life.may_say()
+        has_more && cx.life.can_send()
     }
 
     /// Returns the number of bytes of the note of the next write that has one.
     fn next_noted_write(&self, cx: &Conversation) -> Option<usize> {
         let note_bytes = |op: &OpKey| {
-            let message = cx.operations.get(*op).filter(|it| it.state == State::Unasked)?;
-            Some(message.asking()?.note.as_ref()?.len())
+            let message = cx.operations.get(*op).filter(|it| it.state == State::RequestQueued)?;
+            Some(message.request()?.note.as_ref()?.len())
         };
         self.noted_writes.iter().find_map(note_bytes)
     }
 
     /// Asks for the next write or read whose list the peer knows.
-    fn ask_next(&mut self, cx: &mut Conversation) -> bool {
+    fn send_next_request(&mut self, cx: &mut Conversation) -> bool {
         let asked = self.terms.asked;
-        if self.undealt.len() < asked
+        if self.unscheduled.len() < asked
             && let Some(op) = self.next_of(cx, |it| &mut it.reads)
         {
             self.reads.pop_front();
-            return self.ask_read(cx, op);
+            return self.send_read_request(cx, op);
         }
         if self.unanswered.len() >= asked {
             return false;
         }
         if let Some(op) = self.next_of(cx, |it| &mut it.writes) {
             self.writes.pop_front();
-            return self.ask_write(cx, op);
+            return self.send_write_request(cx, op);
         }
         let Some(op) = self.next_of(cx, |it| &mut it.noted_writes) else {
             return false;
         };
-        let bytes = cx.asking(op).and_then(|asking| Some(asking.note.as_ref()?.len()));
+        let bytes = cx.request(op).and_then(|request| Some(request.note.as_ref()?.len()));
         let bytes = bytes.unwrap_or_default();
         if !self.notes.may_send_with_write(bytes) {
             return false;
         }
         self.notes.send_with_write(bytes);
         self.noted_writes.pop_front();
-        self.ask_write(cx, op)
+        self.send_write_request(cx, op)
     }
 
     /// Returns the first request of a queue that still waits, and takes out those before it.
@@ -108,7 +108,7 @@ impl OneSided {
         queue: impl Fn(&mut Self) -> &mut VecDeque<OpKey>,
     ) -> Option<OpKey> {
         while let Some(op) = queue(self).front().copied() {
-            if cx.operations.get(op).is_some_and(|message| message.state == State::Unasked) {
+            if cx.operations.get(op).is_some_and(|message| message.state == State::RequestQueued) {
                 return Some(op);
             }
             queue(self).pop_front();
@@ -116,11 +116,11 @@ impl OneSided {
         None
     }
 
-    fn ask_write(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
-        let Some(asking) = cx.asking(op) else { return false };
-        let (key, remote_memory) = (asking.list.key, asking.list.remote_memory);
-        let Some(list) = self.telling.number(key) else { return false };
-        let (pieces, note) = (Arc::clone(&asking.list.pieces), asking.note.take());
+    fn send_write_request(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
+        let Some(request) = cx.request(op) else { return false };
+        let (key, remote_memory) = (request.list.key, request.list.remote_memory);
+        let Some(list) = self.local_lists.number(key) else { return false };
+        let (pieces, note) = (Arc::clone(&request.list.pieces), request.note.take());
         let name = op.to_wire();
         let note_bytes = note.as_ref().map(|note| note.len() as u32);
         let message = access(&pieces, note_bytes);
@@ -131,9 +131,11 @@ impl OneSided {
         let route = route(numbers, load, message, pieces.memory, peer_reaches);
         // An operation that travels inline has no more than 32 bits of bytes.
         let (state, on_link, way) = match route {
-            Route::Inline => (State::Awaiting, pieces.bytes, WriteWay::Inline(pieces.bytes as u32)),
+            Route::Inline => {
+                (State::AwaitsAnswer, pieces.bytes, WriteWay::Inline(pieces.bytes as u32))
+            }
             Route::Link => (State::Moving, pieces.bytes, WriteWay::Link),
-            Route::Channels { .. } => (State::Asked, 0, WriteWay::Channels),
+            Route::Channels { .. } => (State::RequestSent, 0, WriteWay::Channels),
         };
         let message = &mut cx.operations[op];
         message.state = state;
@@ -142,7 +144,7 @@ impl OneSided {
         self.writes_on_link += on_link;
         let sent = (route == Route::Inline).then(|| {
             self.stats.link_bytes_sent += pieces.bytes;
-            (transfer, Stretch::whole(pieces))
+            (transfer, PieceRange::whole(pieces))
         });
         self.stats.notifications_sent += u64::from(note.is_some());
         let frame = Frame::Offer(Offer::Write { op: name, list, way, note: note_bytes });
@@ -150,7 +152,7 @@ impl OneSided {
         // A frame that nothing follows leaves together with the next bytes.
         cx.actions.push_back(match (&sent, &note) {
             (None, None) => Action::Send(frame),
-            _ => Action::SendListed { frame, bytes: sent, note },
+            _ => Action::SendWithPayload { frame, bytes: sent, note },
         });
         if route == Route::Link {
             self.begin_to_send(cx, op, Lane::Link);
@@ -158,24 +160,24 @@ impl OneSided {
         true
     }
 
-    fn ask_read(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
+    fn send_read_request(&mut self, cx: &mut Conversation, op: OpKey) -> bool {
         let Some(message) = cx.operations.get_mut(op) else { return false };
         let (bytes, memory) = (message.posted.bytes, message.posted.span.memory);
-        let Some(key) = message.asking().map(|asking| asking.list.key) else { return false };
-        let Some(list) = self.telling.number(key) else { return false };
+        let Some(key) = message.request().map(|request| request.list.key) else { return false };
+        let Some(list) = self.local_lists.number(key) else { return false };
         let (cut, on_link) = (self.cuts(memory), cx.link.terms.takes_access(bytes, memory));
         message.state = State::Moving;
         if let Some(access) = &mut message.access {
             access.cuts_pairs = cut;
         }
-        self.undealt.insert(op.to_wire(), key);
+        self.unscheduled.insert(op.to_wire(), key);
         cx.link.take(0);
         cx.send(Frame::Ready(Ready::Read { op: op.to_wire(), list, cut, on_link }));
         true
     }
 
-    fn tell_next(&mut self, cx: &mut Conversation) -> bool {
-        let Some(said) = self.telling.next() else { return false };
+    fn send_list_part(&mut self, cx: &mut Conversation) -> bool {
+        let Some(said) = self.local_lists.next() else { return false };
         let bytes = match &said.frame {
             Frame::List(part) => {
                 self.stats.ranges_told += part.ranges.len() as u64;
@@ -189,16 +191,16 @@ impl OneSided {
             self.ready(cx, op);
         }
         // A list whose requests were given up while it was being told makes room now.
-        self.list_waiting(cx);
+        self.begin_waiting_lists(cx);
         true
     }
 
-    fn note_next(&mut self, cx: &mut Conversation) -> bool {
+    fn send_next_note(&mut self, cx: &mut Conversation) -> bool {
         let Some(note) = self.notes.next() else { return false };
         self.stats.notifications_sent += 1;
         cx.link.take(note.len());
         let frame = Frame::Offer(Offer::Note { bytes: note.len() as u32 });
-        cx.actions.push_back(Action::SendListed { frame, bytes: None, note: Some(note) });
+        cx.actions.push_back(Action::SendWithPayload { frame, bytes: None, note: Some(note) });
         true
     }
 }

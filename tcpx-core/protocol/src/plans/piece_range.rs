@@ -7,13 +7,13 @@ use super::pieces::{Piece, Pieces};
 
 /// Run of bytes of a list, from a place in it on.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct PieceRange {
     pieces: Arc<Pieces>,
     from: PieceCursor,
     bytes: u64,
 }
 
-impl Stretch {
+impl PieceRange {
     /// Returns all bytes of a list.
     pub fn whole(pieces: Arc<Pieces>) -> Self {
         let bytes = pieces.bytes;
@@ -30,13 +30,13 @@ impl Stretch {
     ) -> (Self, usize) {
         let from = *cursor;
         let count = cursor.skip(pieces, bytes, most_pieces);
-        (Self { pieces: Arc::clone(pieces), from, bytes: cursor.dealt - from.dealt }, count)
+        (Self { pieces: Arc::clone(pieces), from, bytes: cursor.scheduled - from.scheduled }, count)
     }
 
     /// Returns the bytes that [`take`](Self::take) would return of any number of pieces, and steps
     /// over nothing: it looks at no piece.
     pub fn ahead(cursor: PieceCursor, pieces: &Arc<Pieces>, bytes: u64) -> Self {
-        let bytes = bytes.min(pieces.bytes - cursor.dealt);
+        let bytes = bytes.min(pieces.bytes - cursor.scheduled);
         Self { pieces: Arc::clone(pieces), from: cursor, bytes }
     }
 
@@ -88,12 +88,12 @@ mod tests {
     }
 
     /// Returns the place of each byte.
-    fn bytes_of(stretch: &Stretch) -> Vec<u64> {
-        stretch.iter().flat_map(|piece| piece.address..piece.address + piece.bytes).collect()
+    fn bytes_of(range: &PieceRange) -> Vec<u64> {
+        range.iter().flat_map(|piece| piece.address..piece.address + piece.bytes).collect()
     }
 
     proptest! {
-        /// However a list is cut, each byte is in one stretch, in its order.
+        /// However a list is cut, each byte is in one range, in its order.
         #[test]
         fn stretches_are_the_list(
             lengths in proptest::collection::vec(1u64..40, 1..12),
@@ -102,17 +102,17 @@ mod tests {
             let pieces = apart(&lengths);
             let (mut cursor, mut seen) = (PieceCursor::default(), Vec::new());
             for cut in cuts {
-                let left = pieces.bytes - cursor.dealt;
-                let ahead = Stretch::ahead(cursor, &pieces, cut);
-                let (stretch, count) = Stretch::take(&mut cursor, &pieces, cut, usize::MAX);
-                prop_assert_eq!(bytes_of(&ahead), bytes_of(&stretch));
-                prop_assert_eq!(stretch.bytes(), cut.min(left));
-                prop_assert_eq!(bytes_of(&stretch).len() as u64, stretch.bytes());
-                prop_assert_eq!(stretch.iter().count(), count);
-                prop_assert_eq!(stretch.only().is_some(), count == 1);
-                seen.extend(bytes_of(&stretch));
+                let left = pieces.bytes - cursor.scheduled;
+                let ahead = PieceRange::ahead(cursor, &pieces, cut);
+                let (range, count) = PieceRange::take(&mut cursor, &pieces, cut, usize::MAX);
+                prop_assert_eq!(bytes_of(&ahead), bytes_of(&range));
+                prop_assert_eq!(range.bytes(), cut.min(left));
+                prop_assert_eq!(bytes_of(&range).len() as u64, range.bytes());
+                prop_assert_eq!(range.iter().count(), count);
+                prop_assert_eq!(range.only().is_some(), count == 1);
+                seen.extend(bytes_of(&range));
             }
-            let all = bytes_of(&Stretch::whole(Arc::clone(&pieces)));
+            let all = bytes_of(&PieceRange::whole(Arc::clone(&pieces)));
             prop_assert_eq!(&all[..seen.len()], &seen[..]);
             prop_assert_eq!(all.len() as u64, pieces.bytes);
         }
@@ -125,8 +125,8 @@ mod tests {
         for (most_bytes, most_pieces, taken) in
             [(100, 2, (6, 2)), (4, 9, (4, 2)), (100, 4, (11, 4))]
         {
-            let (stretch, count) = Stretch::take(&mut cursor, &pieces, most_bytes, most_pieces);
-            assert_eq!((stretch.bytes(), count), taken);
+            let (range, count) = PieceRange::take(&mut cursor, &pieces, most_bytes, most_pieces);
+            assert_eq!((range.bytes(), count), taken);
         }
     }
 
@@ -136,13 +136,13 @@ mod tests {
     fn what_lies_ahead_is_not_walked_over() {
         let pieces = apart(&[8; 1_000]);
         LOOKS.set(0);
-        let ahead = Stretch::ahead(PieceCursor::default(), &pieces, 8_000);
+        let ahead = PieceRange::ahead(PieceCursor::default(), &pieces, 8_000);
         assert_eq!((ahead.bytes(), LOOKS.get()), (8_000, 0));
     }
 
     #[test]
     fn nothing_has_no_pieces() {
-        let none = Stretch::whole(Arc::new(Pieces::none()));
+        let none = PieceRange::whole(Arc::new(Pieces::none()));
         assert_eq!((none.bytes(), none.iter().count(), none.only()), (0, 0, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Lists at the target: the parts that the peer has told, and the places of their ranges. Pure.
+//! Lists at the target: those of the peer, and the places of their ranges. Pure.
 //!
 //! Memory is made for what has come, never for what a peer says will come. A list that cannot be
 //! opened is known all the same, with the reason, which is the answer to each request of it.
@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
-use super::telling::ListLimits;
+use super::local_lists::ListLimits;
 use crate::exports::capability::{ListedKey, ListedRange};
 use crate::exports::exported_range::ExportKey;
 use crate::exports::refusal::{Refusal, Refused};
 use crate::exports::table::Exports;
 use crate::frames::list_part::{ListHead, ListPart};
 use crate::plans::pieces::{Piece, Pieces};
-use crate::types::kept_budget::Share;
 use crate::types::memory::OperationKind;
+use crate::types::peer_budget::BudgetShare;
 use crate::types::{MemoryType, RegistrationKey};
 
 /// Cost of keeping a key of a list, and a range, in bytes.
@@ -25,7 +25,7 @@ const RANGE_COST: u64 = 32;
 
 /// Places of the ranges of a list.
 #[derive(Clone, Debug)]
-pub(super) struct Opened {
+pub(super) struct ResolvedList {
     pub(super) pieces: Arc<Pieces>,
     /// The exports that they are of, in order, each once.
     pub(super) uses: Arc<[ExportKey]>,
@@ -33,11 +33,11 @@ pub(super) struct Opened {
 
 /// A list that is whole.
 #[derive(Clone, Debug)]
-pub(super) struct ToldList {
+pub(super) struct RemoteList {
     pub(super) kind: OperationKind,
     pub(super) bytes: u64,
     ranges: usize,
-    pub(super) opened: Result<Opened, Refused>,
+    pub(super) opened: Result<ResolvedList, Refused>,
     /// Requests under way that need it.
     active: usize,
     /// Bytes that it takes.
@@ -57,8 +57,8 @@ pub enum ListFault {
     #[error("a request of it is under way")]
     InUse,
     /// The list was not begun.
-    #[error("it is not being told")]
-    NotTold,
+    #[error("it was not begun")]
+    NotBegun,
     /// Its sizes are out of bounds.
     #[error("{keys} keys, {ranges} ranges and {bytes} bytes")]
     Sizes {
@@ -85,16 +85,16 @@ pub enum ListFault {
     },
 }
 
-/// The list that is being told.
+/// The list that is being received.
 #[derive(Debug)]
-struct Partial {
+struct PartialList {
     list: u32,
     /// Totals of the list.
     head: ListHead,
-    /// Counts of what was told so far.
-    keys_told: usize,
-    ranges_told: usize,
-    bytes_told: u64,
+    /// Counts of what has come so far.
+    keys_received: usize,
+    ranges_received: usize,
+    received_bytes: u64,
     /// Each key that came, opened.
     opened: Vec<Result<ExportKey, Refusal>>,
     /// The owner of each, by its place in `owners`.
@@ -110,18 +110,18 @@ struct Partial {
 
 /// All lists of the peer.
 #[derive(Debug)]
-pub(in crate::peer) struct ToldLists {
+pub(in crate::peer) struct RemoteLists {
     limits: ListLimits,
-    partial: Option<Partial>,
-    lists: HashMap<u32, ToldList>,
+    partial: Option<PartialList>,
+    lists: HashMap<u32, RemoteList>,
     /// Ranges of all of them, as announced.
     ranges: usize,
     /// Share of the session's memory that they take.
-    share: Share,
+    share: BudgetShare,
 }
 
-impl ToldLists {
-    pub(super) fn new(limits: ListLimits, share: Share) -> Self {
+impl RemoteLists {
+    pub(super) fn new(limits: ListLimits, share: BudgetShare) -> Self {
         Self { limits, partial: None, lists: HashMap::default(), ranges: 0, share }
     }
 
@@ -165,16 +165,16 @@ impl ToldLists {
             return Err(ListFault::TooMany);
         }
         if is_empty {
-            self.lists.insert(list, ToldList::empty());
+            self.lists.insert(list, RemoteList::empty());
             return Ok(());
         }
         self.ranges += ranges;
-        self.partial = Some(Partial {
+        self.partial = Some(PartialList {
             list,
             head,
-            keys_told: 0,
-            ranges_told: 0,
-            bytes_told: 0,
+            keys_received: 0,
+            ranges_received: 0,
+            received_bytes: 0,
             opened: Vec::new(),
             owner_of: Vec::new(),
             owners: Vec::new(),
@@ -194,9 +194,9 @@ impl ToldLists {
         exports: &Exports,
     ) -> Result<(), ListFault> {
         let partial = self.partial.as_mut().filter(|partial| partial.list == list);
-        let partial = partial.ok_or(ListFault::NotTold)?;
-        partial.keys_told += keys.len();
-        if partial.keys_told > partial.head.keys as usize || partial.ranges_told > 0 {
+        let partial = partial.ok_or(ListFault::NotBegun)?;
+        partial.keys_received += keys.len();
+        if partial.keys_received > partial.head.keys as usize || partial.ranges_received > 0 {
             return Err(ListFault::Order);
         }
         partial.keep(keys.len(), KEY_COST, &mut self.share);
@@ -215,19 +215,19 @@ impl ToldLists {
         exports: &Exports,
     ) -> Result<(), ListFault> {
         let partial = self.partial.as_mut().filter(|partial| partial.list == list);
-        let partial = partial.ok_or(ListFault::NotTold)?;
+        let partial = partial.ok_or(ListFault::NotBegun)?;
         let ListHead { keys, ranges: most, bytes, .. } = partial.head;
-        let told = partial.ranges_told + ranges.len();
-        if partial.keys_told < keys as usize || told > most as usize {
+        let received = partial.ranges_received + ranges.len();
+        if partial.keys_received < keys as usize || received > most as usize {
             return Err(ListFault::Order);
         }
         partial.keep(ranges.len(), RANGE_COST, &mut self.share);
         partial.add_ranges(ranges, exports)?;
         partial.give_back_if_refused(&mut self.share);
-        if told < most as usize {
+        if received < most as usize {
             return Ok(());
         }
-        if partial.bytes_told != bytes {
+        if partial.received_bytes != bytes {
             return Err(ListFault::Sizes { keys, ranges: most, bytes });
         }
         if let Some(partial) = self.partial.take() {
@@ -243,7 +243,7 @@ impl ToldLists {
         list: u32,
         exports: &mut Exports,
     ) -> Result<(), ListFault> {
-        let known = self.lists.get(&list).ok_or(ListFault::NotTold)?;
+        let known = self.lists.get(&list).ok_or(ListFault::NotBegun)?;
         if known.active > 0 {
             return Err(ListFault::InUse);
         }
@@ -266,7 +266,7 @@ impl ToldLists {
     }
 
     /// Returns a list that is whole.
-    pub(super) fn get(&self, list: u32) -> Option<&ToldList> {
+    pub(super) fn get(&self, list: u32) -> Option<&RemoteList> {
         self.lists.get(&list)
     }
 
@@ -276,18 +276,18 @@ impl ToldLists {
     }
 }
 
-impl ToldList {
+impl RemoteList {
     /// Makes a list that needs no key and opens nothing.
     fn empty() -> Self {
-        let opened = Opened { pieces: Arc::new(Pieces::none()), uses: Arc::default() };
+        let opened = ResolvedList { pieces: Arc::new(Pieces::none()), uses: Arc::default() };
         let kind = OperationKind::Write;
         Self { kind, bytes: 0, ranges: 0, opened: Ok(opened), active: 0, kept: 0 }
     }
 }
 
-impl Partial {
+impl PartialList {
     /// Takes room for `count` more keys or ranges. If there is none, the list is refused.
-    fn keep(&mut self, count: usize, cost: u64, share: &mut Share) {
+    fn keep(&mut self, count: usize, cost: u64, share: &mut BudgetShare) {
         if self.refused.is_some() {
             return;
         }
@@ -298,7 +298,7 @@ impl Partial {
         }
     }
 
-    fn give_back_if_refused(&mut self, share: &mut Share) {
+    fn give_back_if_refused(&mut self, share: &mut BudgetShare) {
         if self.refused.is_some() {
             share.give_back(std::mem::take(&mut self.kept));
         }
@@ -336,15 +336,18 @@ impl Partial {
             if bytes == 0 || key >= self.head.keys {
                 return Err(ListFault::Range { key, bytes });
             }
-            let told = self.bytes_told.checked_add(bytes).filter(|told| *told <= self.head.bytes);
-            self.bytes_told = told.ok_or(ListFault::Range { key, bytes })?;
+            let received = self
+                .received_bytes
+                .checked_add(bytes)
+                .filter(|received| *received <= self.head.bytes);
+            self.received_bytes = received.ok_or(ListFault::Range { key, bytes })?;
             if self.refused.is_none() {
                 match self.place(range, exports) {
                     Ok(piece) => self.pieces.push(piece),
-                    Err(why) => self.refuse(why, self.ranges_told),
+                    Err(why) => self.refuse(why, self.ranges_received),
                 }
             }
-            self.ranges_told += 1;
+            self.ranges_received += 1;
         }
         Ok(())
     }
@@ -370,14 +373,14 @@ impl Partial {
         self.pieces = Vec::new();
     }
 
-    fn whole(self) -> ToldList {
+    fn whole(self) -> RemoteList {
         let Self { head, opened, owners, memory, pieces, refused, kept, .. } = self;
         let ListHead { kind, ranges, bytes, .. } = head;
         let opened = match refused {
             Some(refused) => Err(refused),
             None => open_list(memory, owners, pieces, &opened),
         };
-        ToldList { kind, bytes, ranges: ranges as usize, opened, active: 0, kept }
+        RemoteList { kind, bytes, ranges: ranges as usize, opened, active: 0, kept }
     }
 }
 
@@ -386,14 +389,14 @@ fn open_list(
     owners: Vec<RegistrationKey>,
     pieces: Vec<Piece>,
     opened: &[Result<ExportKey, Refusal>],
-) -> Result<Opened, Refused> {
+) -> Result<ResolvedList, Refused> {
     // Every range was opened, so none of this fails.
     let refused = Refused { why: Refusal::NoMemory, range: 0 };
     let pieces = memory.and_then(|memory| Pieces::new(memory, owners, pieces)).ok_or(refused)?;
     let mut uses: Vec<ExportKey> = opened.iter().filter_map(|key| key.ok()).collect();
     uses.sort_unstable();
     uses.dedup();
-    Ok(Opened { pieces: Arc::new(pieces), uses: uses.into() })
+    Ok(ResolvedList { pieces: Arc::new(pieces), uses: uses.into() })
 }
 
 #[cfg(test)]

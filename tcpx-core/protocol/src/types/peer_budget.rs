@@ -15,12 +15,12 @@ const LEFT_TO_OTHERS: u64 = 4;
 
 /// Memory that peers of one session may make it keep, beside what is each one's own.
 #[derive(Debug)]
-pub struct KeptBudget {
+pub struct PeerBudget {
     limit: u64,
     used: AtomicU64,
 }
 
-impl KeptBudget {
+impl PeerBudget {
     /// Makes one.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { limit, used: AtomicU64::new(0) })
@@ -43,23 +43,23 @@ impl KeptBudget {
 
 /// Memory that one peer holds, for one purpose. Dropping the share gives the memory back.
 #[derive(Debug)]
-pub struct Share {
-    budget: Arc<KeptBudget>,
+pub struct BudgetShare {
+    budget: Arc<PeerBudget>,
     /// Bytes that are its own.
     own: u64,
     held: u64,
 }
 
-impl Share {
+impl BudgetShare {
     /// Makes one.
-    pub fn new(budget: &Arc<KeptBudget>, own: u64) -> Self {
+    pub fn new(budget: &Arc<PeerBudget>, own: u64) -> Self {
         Self { budget: Arc::clone(budget), own, held: 0 }
     }
 
     /// Takes room for up to `things` things of `thing_bytes` bytes, but no more than one in `part`
     /// of what is free. Returns the number of things that there is room for.
     pub fn take(&mut self, things: u64, thing_bytes: u64, part: u64) -> u64 {
-        let KeptBudget { limit, .. } = *self.budget;
+        let PeerBudget { limit, .. } = *self.budget;
         let is_large = self.beyond_own(self.held) > limit / LARGE;
         let kept = if is_large { limit / LEFT_TO_OTHERS } else { 0 };
         let shared = self.budget.free().saturating_sub(kept) / part;
@@ -100,7 +100,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.hold(0);
     }
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn what_is_a_peers_own_is_there_whatever_others_hold() {
-        let budget = KeptBudget::new(1000);
-        let mut greedy = Share::new(&budget, 100);
+        let budget = PeerBudget::new(1000);
+        let mut greedy = BudgetShare::new(&budget, 100);
         while greedy.take(u64::MAX, 1, 2) > 0 {}
         let taken = budget.used();
         assert!((700..=750).contains(&taken), "{taken}: most of it, but the last is for others");
-        let mut others: Vec<_> = (0..100).map(|_| Share::new(&budget, 100)).collect();
+        let mut others: Vec<_> = (0..100).map(|_| BudgetShare::new(&budget, 100)).collect();
         assert!(others.iter_mut().all(|other| other.take(10, 10, 2) == 10));
         assert_eq!(budget.used(), taken);
         assert!(others[0].take(1000, 1, 2) > 0);
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn together_they_hold_no_more_than_there_is() {
-        let budget = KeptBudget::new(1000);
-        let mut all: Vec<_> = (0..50).map(|_| Share::new(&budget, 10)).collect();
+        let budget = PeerBudget::new(1000);
+        let mut all: Vec<_> = (0..50).map(|_| BudgetShare::new(&budget, 10)).collect();
         for turn in 0..2000u64 {
             let share = &mut all[turn as usize * 7 % 50];
             match turn % 5 {

@@ -2,10 +2,10 @@
 //! that an end makes the other one keep. Pure.
 //!
 //! The end that hears of a receive keeps it until a send meets it, as it keeps messages that go
-//! ahead, and notifications that its program has not taken. So it [says](super::room) how much may
-//! come. A receive for which there is no room waits at its own end, in the order of the posts, and
-//! holds up nothing but receives that were posted behind it: to the other end it is as if it were
-//! posted when it is announced. A message that goes ahead meets it all the same.
+//! ahead, and notifications that its program has not taken. So it [says](super::flow_control) how
+//! much may come. A receive for which there is no room waits at its own end, in the order of the
+//! posts, and holds up nothing but receives that were posted behind it: to the other end it is as
+//! if it were posted when it is announced. A message that goes ahead meets it all the same.
 //!
 //! Small messages on the control link: delivered to a receive that was announced, or gone ahead of
 //! one that was not.
@@ -20,8 +20,8 @@
 //! tells the sender of it. As nothing of a tag is kept while a receive of the tag waits, both ends
 //! come to the same pairs.
 //!
-//! The receiver [says](super::room) how much may go ahead. What finds no room is announced and
-//! matched as longer messages are.
+//! The receiver [says](super::flow_control) how much may go ahead. What finds no room is announced
+//! and matched as longer messages are.
 
 use std::collections::TryReserveError;
 
@@ -31,102 +31,107 @@ use super::super::lifecycle::stage::Stage;
 use super::super::message::{NewOperation, State};
 use super::super::schedule::route::{Load, Message, Route, route};
 use super::Tags;
-use super::eager_books::Kept;
+use super::eager_queues::UnexpectedMessage;
 use super::receives::MessageEnd;
-use crate::frames::eager_terms::{EagerTerms, Keeping};
-use crate::frames::frame::{ANNOUNCE_FRAME_BYTES, Frame};
-use crate::frames::messages::{LinkPart, MessageId, Offer, Ready};
+use crate::frames::eager_terms::{CreditKind, EagerTerms};
+use crate::frames::frame::{Frame, READY_FRAME_BYTES};
+use crate::frames::messages::{LinkChunk, MessageId, Offer, Ready};
 use crate::plans::plan::Member;
 use crate::types::{Direction, OpKey};
 
 impl Tags {
     /// Announces a receive.
     #[inline]
-    pub(in super::super) fn announce(&mut self, cx: &mut Conversation, op: OpKey) {
+    pub(in super::super) fn send_ready(&mut self, cx: &mut Conversation, op: OpKey) {
         let Some(operation) = cx.operations.get_mut(op) else { return };
         let posted = operation.posted;
-        operation.place = self.eager.await_message(posted.tag, op);
-        operation.state = State::Announced;
-        let delivery = MessageEnd::delivery(self.last_announced.as_ref(), &posted.span);
-        self.last_announced = Some(MessageEnd::new(posted.span, posted.bytes));
+        operation.place = self.eager.add_receive(posted.tag, op);
+        operation.state = State::ReadySent;
+        let delivery = MessageEnd::delivery(self.last_ready.as_ref(), &posted.span);
+        self.last_ready = Some(MessageEnd::new(posted.span, posted.bytes));
         let (recv, tag, bytes) = (op.to_wire(), posted.tag, posted.bytes);
-        self.announcing.allowed.sent += 1;
+        self.receives.outgoing.sent += 1;
         cx.send(Frame::Ready(Ready::Receive { recv, tag, bytes, delivery }));
     }
 
     /// Returns whether a receive that has waited is announced, as soon as the link has room.
-    pub(in super::super) fn announces_more(&self, cx: &Conversation) -> bool {
-        matches!(cx.life.stage, Stage::Up { .. }) && self.announcing.has_next()
+    pub(in super::super) fn has_ready_to_send(&self, cx: &Conversation) -> bool {
+        matches!(cx.life.stage, Stage::Up { .. }) && self.receives.has_next()
     }
 
     /// Announces the receive that has waited longest. Returns false if there is none, or no room.
     #[inline]
-    pub(in super::super) fn announce_next(&mut self, cx: &mut Conversation) -> bool {
-        self.announcing.has_next() && self.announce_oldest(cx)
+    pub(in super::super) fn send_next_ready(&mut self, cx: &mut Conversation) -> bool {
+        self.receives.has_next() && self.send_oldest_ready(cx)
     }
 
-    fn announce_oldest(&mut self, cx: &mut Conversation) -> bool {
-        if cx.link.bytes == 0 || !self.announces_more(cx) {
+    fn send_oldest_ready(&mut self, cx: &mut Conversation) -> bool {
+        if cx.link.bytes == 0 || !self.has_ready_to_send(cx) {
             return false;
         }
-        let Some((_, op)) = self.announcing.unannounced.pop_oldest() else { return false };
-        cx.link.bytes = cx.link.bytes.saturating_sub(ANNOUNCE_FRAME_BYTES);
-        self.announce(cx, op);
+        let Some((_, op)) = self.receives.queued.pop_oldest() else { return false };
+        cx.link.bytes = cx.link.bytes.saturating_sub(READY_FRAME_BYTES);
+        self.send_ready(cx, op);
         true
     }
 
     /// Takes a message of the peer that went ahead for the next receive of its tag, which waits to
     /// be announced: the receive has its message, as if it were posted now.
-    pub(in super::super) fn take_unannounced(&mut self, tag: i64) -> Option<OpKey> {
-        self.announcing.unannounced.pop(tag)
+    pub(in super::super) fn take_queued_receive(&mut self, tag: i64) -> Option<OpKey> {
+        self.receives.queued.pop(tag)
     }
 
     /// Makes room for `count` posts in the books.
-    pub(in super::super) fn make_room_to_announce(
+    pub(in super::super) fn make_room_for_receives(
         &mut self,
         direction: Direction,
         count: usize,
     ) -> Result<(), TryReserveError> {
         match direction {
             Direction::Send => Ok(()),
-            Direction::Receive => self.announcing.make_room(count),
+            Direction::Receive => self.receives.make_room(count),
         }
     }
 
     /// Returns whether a send that is posted goes ahead.
-    pub(in super::super) fn goes_ahead(&self, cx: &Conversation, posted: &NewOperation) -> bool {
+    pub(in super::super) fn is_eager(&self, cx: &Conversation, posted: &NewOperation) -> bool {
         let Self { eager, matcher, .. } = self;
         // The room that the peer gives bounds what is on the link of these.
         let load = Load { link_room: usize::MAX, on_link: 0 };
         let message = Message::Tagged { bytes: posted.bytes, together: eager.batch };
         let numbers = (&cx.schedule.tuning, &cx.link.terms);
         route(numbers, load, message, posted.span.memory, true) == Route::Inline
-            && eager.allowed.has(EagerTerms::cost(posted.bytes))
+            && eager.outgoing.has(EagerTerms::cost(posted.bytes))
             && !cx.schedule.may_owe_match(posted.tag)
             && matcher.has_none(posted.tag)
     }
 
     /// Sends a message ahead for a send that is posted; the send is done.
-    pub(in super::super) fn go_ahead(
+    pub(in super::super) fn send_eager(
         &mut self,
         cx: &mut Conversation,
         posted: NewOperation,
     ) -> OpKey {
         let NewOperation { tag, bytes, .. } = posted;
         cx.messages.sent += 1;
-        self.eager.ahead.push(tag, ());
-        self.eager.allowed.sent += EagerTerms::cost(bytes);
+        self.eager.sent.push(tag, ());
+        self.eager.outgoing.sent += EagerTerms::cost(bytes);
         let op = self.insert_matched(cx, posted);
         // The allowed room has no more than 32 bits.
-        self.send_on_link(cx, op, Frame::Offer(Offer::Ahead { tag, bytes: bytes as u32 }));
+        self.send_on_link(cx, op, Frame::Offer(Offer::Eager { tag, bytes: bytes as u32 }));
         op
     }
 
     /// Delivers a send to the receive of this name; the send is done.
-    pub(in super::super) fn deliver(&mut self, cx: &mut Conversation, member: &Member, recv: u64) {
+    pub(in super::super) fn send_inline(
+        &mut self,
+        cx: &mut Conversation,
+        member: &Member,
+        recv: u64,
+    ) {
         cx.link.bytes = cx.link.bytes.saturating_sub(member.bytes as usize);
-        let part = LinkPart { of: MessageId::Receive(recv), bytes: member.bytes as u32 };
-        self.send_on_link(cx, member.op, Frame::Part(part));
+        let part = LinkChunk { of: MessageId::Receive(recv), bytes: member.bytes as u32 };
+        self.send_on_link(cx, member.op, Frame::LinkChunk(part));
     }
 
     fn send_on_link(&mut self, cx: &mut Conversation, op: OpKey, frame: Frame) {
@@ -139,7 +144,7 @@ impl Tags {
 
     /// Handles a delivery: a send of the peer was matched with a receive of ours, and its bytes are
     /// here.
-    pub(in super::super) fn handle_delivery(
+    pub(in super::super) fn handle_inline(
         &mut self,
         cx: &mut Conversation,
         recv: u64,
@@ -162,7 +167,7 @@ impl Tags {
     }
 
     /// Handles a message of the peer that went ahead of its receive, by what the peer knew.
-    pub(in super::super) fn handle_ahead(
+    pub(in super::super) fn handle_eager(
         &mut self,
         cx: &mut Conversation,
         tag: i64,
@@ -174,21 +179,21 @@ impl Tags {
             return Landing::Nowhere;
         }
         let cost = EagerTerms::cost(bytes);
-        if !self.eager.given.comes(cost) {
-            cx.broken(self.eager.given.refused(Keeping::Ahead));
+        if !self.eager.incoming.receive(cost) {
+            cx.broken(self.eager.incoming.refused(CreditKind::Unexpected));
             return Landing::Nowhere;
         }
         if let Some(op) = self.eager.receives.pop(tag) {
             return self.receive_message(cx, op, bytes);
         }
-        if let Some(op) = self.take_unannounced(tag) {
+        if let Some(op) = self.take_queued_receive(tag) {
             let landing = self.receive_message(cx, op, bytes);
             cx.send(Frame::taken(tag));
             return landing;
         }
         if let Stage::Closing(shutdown) = &cx.life.stage {
             // No receive will come for it. The peer's goodbye waits until it knows.
-            if !shutdown.has_said_goodbye() {
+            if !shutdown.has_sent_goodbye() {
                 cx.send(Frame::taken(tag));
             }
             return Landing::Nowhere;
@@ -196,28 +201,28 @@ impl Tags {
         self.eager.buffer_used += cost;
         let number = self.eager.numbers_used;
         self.eager.numbers_used += 1;
-        self.eager.kept.push(tag, Kept { number, bytes });
-        Landing::Kept(number)
+        self.eager.unexpected.push(tag, UnexpectedMessage { number, bytes });
+        Landing::Unexpected(number)
     }
 
     /// Takes, for a receive that is posted, the oldest message of its tag that is kept, if there is
     /// one.
     #[inline]
-    pub(in super::super) fn take_kept(
+    pub(in super::super) fn take_unexpected(
         &mut self,
         cx: &mut Conversation,
         posted: &NewOperation,
     ) -> Option<OpKey> {
-        if self.eager.kept.len() == 0 {
+        if self.eager.unexpected.len() == 0 {
             return None;
         }
-        let kept = self.eager.kept.pop(posted.tag)?;
+        let kept = self.eager.unexpected.pop(posted.tag)?;
         self.eager.buffer_used -= EagerTerms::cost(kept.bytes);
         cx.send(Frame::taken(posted.tag));
         let op = self.insert_matched(cx, *posted);
         let landing = cx.operations[op].member(op);
         let into = (kept.bytes == posted.bytes).then_some(landing);
-        cx.actions.push_back(Action::TakeKept { number: kept.number, into });
+        cx.actions.push_back(Action::TakeUnexpected { number: kept.number, into });
         self.receive_message(cx, op, kept.bytes);
         Some(op)
     }
@@ -243,9 +248,10 @@ impl Tags {
     }
 
     /// Drops what is kept: this end posts no receive any more. `is_told`: the peer waits to know.
-    pub(in super::super) fn drop_kept(&mut self, cx: &mut Conversation, is_told: bool) {
-        while let Some((tag, Kept { number, .. })) = self.eager.kept.pop_oldest() {
-            cx.actions.push_back(Action::TakeKept { number, into: None });
+    pub(in super::super) fn drop_unexpected(&mut self, cx: &mut Conversation, is_told: bool) {
+        while let Some((tag, UnexpectedMessage { number, .. })) = self.eager.unexpected.pop_oldest()
+        {
+            cx.actions.push_back(Action::TakeUnexpected { number, into: None });
             if is_told {
                 cx.send(Frame::taken(tag));
             }

@@ -1,13 +1,13 @@
-//! Peers that do not keep to the protocol of bytes that move in sections, or on the link in parts.
+//! Peers that do not keep to the protocol of bytes that move in sections, or on the link in chunks.
 
 use super::exporting::Exporting;
 use super::one_sided_breaches::{BYTES, OP, Prey, read, section, write};
 use super::one_sided_crossings::SETTING;
 use super::pair::Pair;
-use super::said::{self, answer, note, part, stopped};
+use super::said::{self, answer, link_chunk, note, stopped};
 use crate::exports::refusal::Refusal;
 use crate::frames::frame::Frame;
-use crate::frames::messages::{LinkPart, MessageId, WriteWay};
+use crate::frames::messages::{LinkChunk, MessageId, WriteWay};
 use crate::peer::action::{Action, Ending, Violation};
 use crate::types::OpKey;
 use crate::types::memory::OperationKind;
@@ -35,53 +35,69 @@ fn writes_on_the_link_are_as_agreed() {
 }
 
 #[test]
-fn parts_are_of_what_travels_so_and_no_more_than_is_left() {
+fn chunks_belong_to_a_message_on_the_link_and_are_no_longer_than_its_rest() {
     for kind in [Read, Write] {
-        assert_eq!(Prey::with_lists().hear(part(kind, OP, 1)), wrong(kind, OP, 1), "of nothing");
+        assert_eq!(
+            Prey::with_lists().hear(link_chunk(kind, OP, 1)),
+            wrong(kind, OP, 1),
+            "of nothing"
+        );
     }
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 3));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it waits for chunks");
+    assert_eq!(prey.hear(link_chunk(Write, OP, 1)), wrong(Write, OP, 1), "it waits for chunks");
     let mut prey = Prey::with_lists();
     prey.hear(write_on_link(OP, 3));
-    assert_eq!(prey.hear(part(Read, OP, 1)), wrong(Read, OP, 1), "it is a write");
+    assert_eq!(prey.hear(link_chunk(Read, OP, 1)), wrong(Read, OP, 1), "it is a write");
     for bytes in [6, u32::MAX] {
         let mut prey = Prey::with_lists();
         prey.hear(write_on_link(OP, 3));
-        assert_eq!(prey.hear(part(Write, OP, 3)), None);
-        assert_eq!(prey.hear(part(Write, OP, bytes)), wrong(Write, OP, bytes), "5 bytes are left");
+        assert_eq!(prey.hear(link_chunk(Write, OP, 3)), None);
+        assert_eq!(
+            prey.hear(link_chunk(Write, OP, bytes)),
+            wrong(Write, OP, bytes),
+            "5 bytes are left"
+        );
     }
     let mut prey = Prey::with_lists();
     prey.hear(write_on_link(OP, 3));
-    assert_eq!(prey.hear(part(Write, OP, 8)), None);
+    assert_eq!(prey.hear(link_chunk(Write, OP, 8)), None);
     assert_eq!(prey.said.last(), Some(&answer(OP, None)));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it is done");
+    assert_eq!(prey.hear(link_chunk(Write, OP, 1)), wrong(Write, OP, 1), "it is done");
     let mut prey = Prey::with_lists();
     prey.hear(read(OP, 1));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it is a read of the peer's");
+    assert_eq!(
+        prey.hear(link_chunk(Write, OP, 1)),
+        wrong(Write, OP, 1),
+        "it is a read of the peer's"
+    );
     let mut prey = Prey::with_lists();
     prey.hear(write_on_link(OP, 3));
     prey.hear(stopped(Write, OP));
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it has stopped");
+    assert_eq!(prey.hear(link_chunk(Write, OP, 1)), wrong(Write, OP, 1), "it has stopped");
 }
 
 #[test]
-fn parts_of_a_read_come_alone() {
+fn chunks_of_a_read_come_without_a_frame_before() {
     let mut prey = Prey::new();
     let op = prey.ask(Read);
-    assert_eq!(prey.hear(part(Read, op, 8)), wrong(Read, op, 8), "it is too long for the link");
+    assert_eq!(
+        prey.hear(link_chunk(Read, op, 8)),
+        wrong(Read, op, 8),
+        "it is too long for the link"
+    );
     let mut prey = Prey::new();
     let op = prey.ask_of(Read, 60);
-    assert_eq!(prey.hear(part(Read, op, 8)), wrong(Read, op, 8), "into memory of a GPU");
+    assert_eq!(prey.hear(link_chunk(Read, op, 8)), wrong(Read, op, 8), "into memory of a GPU");
     let mut prey = Prey::whose_cpu_reaches(true);
     let op = prey.ask_of(Read, 60);
     assert_eq!(prey.hear(section(op, 0, 60)), None);
-    assert_eq!(prey.hear(part(Read, op, 8)), wrong(Read, op, 8), "it comes in chunks");
+    assert_eq!(prey.hear(link_chunk(Read, op, 8)), wrong(Read, op, 8), "it comes in chunks");
     let mut prey = Prey::whose_cpu_reaches(true);
     let op = prey.ask_of(Read, 60);
-    assert_eq!(prey.hear(part(Read, op, 8)), None);
+    assert_eq!(prey.hear(link_chunk(Read, op, 8)), None);
     let unknown = Some(Violation::UnknownReceive { recv: op });
-    assert_eq!(prey.hear(section(op, 8, 52)), unknown, "it comes in parts");
+    assert_eq!(prey.hear(section(op, 8, 52)), unknown, "it comes in chunks");
 }
 
 #[test]
@@ -89,21 +105,21 @@ fn what_was_refused_may_go_on_to_its_end_and_no_further() {
     let begun = || {
         let mut prey = Prey::with_lists();
         prey.hear(write_on_link(OP, 3));
-        assert_eq!(prey.hear(part(Write, OP, 2)), None);
+        assert_eq!(prey.hear(link_chunk(Write, OP, 2)), None);
         prey.unexport(0);
         assert_eq!(prey.said.last(), Some(&answer(OP, Some(Refusal::Revoked))));
         prey.exporting.check_idle();
         prey
     };
     let mut prey = begun();
-    assert_eq!(prey.hear(part(Write, OP, 5)), None);
-    assert_eq!(prey.hear(part(Write, OP, 2)), wrong(Write, OP, 2), "1 byte is left");
+    assert_eq!(prey.hear(link_chunk(Write, OP, 5)), None);
+    assert_eq!(prey.hear(link_chunk(Write, OP, 2)), wrong(Write, OP, 2), "1 byte is left");
     let mut prey = begun();
-    assert_eq!(prey.hear(part(Write, OP, 6)), None);
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "all has come");
+    assert_eq!(prey.hear(link_chunk(Write, OP, 6)), None);
+    assert_eq!(prey.hear(link_chunk(Write, OP, 1)), wrong(Write, OP, 1), "all has come");
     let mut prey = begun();
     assert_eq!(prey.hear(stopped(Write, OP)), None);
-    assert_eq!(prey.hear(part(Write, OP, 1)), wrong(Write, OP, 1), "it has stopped");
+    assert_eq!(prey.hear(link_chunk(Write, OP, 1)), wrong(Write, OP, 1), "it has stopped");
     let mut prey = begun();
     assert_eq!(prey.hear(write(OP, 3)), Some(Violation::Request { op: OP, list: 3 }), "in use");
     // Bytes that are not read to their end count as asked for.
@@ -140,7 +156,7 @@ fn what_was_decided_is_told_to_whoever_ends_the_peer() {
     let of_key = |action| matches!(action, Action::Served(uses) if uses.contains(&key));
     let ended = prey.protocol.take_actions().map(of_key).filter(|is_it| *is_it).count();
     assert_eq!(under_way + ended, READS as usize);
-    assert!(ended > 0, "nothing of some has been dealt");
+    assert!(ended > 0, "nothing of some has been scheduled");
     assert_eq!(prey.protocol.take_actions().count(), 0);
 }
 
@@ -149,8 +165,8 @@ fn a_read_gets_what_it_has_asked_for() {
     let mut prey = Prey::new();
     let recv = prey.ask(Read);
     let unknown = Some(Violation::UnknownReceive { recv });
-    let delivered = LinkPart { of: MessageId::Receive(recv), bytes: 8 };
-    assert_eq!(prey.hear(Frame::Part(delivered)), unknown, "it is no message");
+    let delivered = LinkChunk { of: MessageId::Receive(recv), bytes: 8 };
+    assert_eq!(prey.hear(Frame::LinkChunk(delivered)), unknown, "it is no message");
     let mut prey = Prey::new();
     let recv = prey.ask(Write);
     let unknown = Some(Violation::UnknownReceive { recv });
@@ -168,8 +184,8 @@ fn sections_of_lists_are_what_is_left() {
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 2));
     let recv = prey.granted();
-    let wrong = |offset, bytes, dealt| {
-        Some(Violation::Section { recv, offset, bytes, dealt, message_bytes: BYTES })
+    let wrong = |offset, bytes, scheduled| {
+        Some(Violation::Section { recv, offset, bytes, scheduled, message_bytes: BYTES })
     };
     assert_eq!(prey.hear(section(recv, 0, 100)), None);
     for (offset, bytes) in [(0, 100), (101, 1), (100, 0), (100, 901), (100, u64::MAX)] {

@@ -6,8 +6,8 @@ use super::*;
 use crate::exports::capability::{ExportId, ExportSecret, StableKeys};
 use crate::exports::exported_range::ExportedRange;
 use crate::types::Span;
-use crate::types::kept_budget::KeptBudget;
 use crate::types::memory::{MemoryId, RemoteAccess};
+use crate::types::peer_budget::PeerBudget;
 use OperationKind::{Read, Write};
 
 /// Returns the address of the memory of this number.
@@ -35,12 +35,12 @@ fn range(key: u32, offset: u64, bytes: u64) -> ListedRange {
     ListedRange { key, offset, bytes }
 }
 
-fn lists() -> ToldLists {
-    lists_in(&KeptBudget::new(1 << 20))
+fn lists() -> RemoteLists {
+    lists_in(&PeerBudget::new(1 << 20))
 }
 
-fn lists_in(budget: &Arc<KeptBudget>) -> ToldLists {
-    ToldLists::new(ListLimits { lists: 3, ranges: 10 }, Share::new(budget, 0))
+fn lists_in(budget: &Arc<PeerBudget>) -> RemoteLists {
+    RemoteLists::new(ListLimits { lists: 3, ranges: 10 }, BudgetShare::new(budget, 0))
 }
 
 /// A list for which there is no memory is refused, and takes none.
@@ -48,14 +48,14 @@ fn lists_in(budget: &Arc<KeptBudget>) -> ToldLists {
 fn lists_take_their_memory_of_the_sessions_budget() {
     let (mut exports, keys) = exports();
     // A key and a range fit, and the part that is left to others.
-    let budget = KeptBudget::new((KEY_COST + RANGE_COST) * 4 / 3);
+    let budget = PeerBudget::new((KEY_COST + RANGE_COST) * 4 / 3);
     let (mut first, mut second) = (lists_in(&budget), lists_in(&budget));
     let one = [range(0, 0, 1)];
     first.tell(1, Read, &keys[..1], &one, &exports).unwrap();
-    assert!(first.get(1).is_some_and(|told| told.opened.is_ok()));
+    assert!(first.get(1).is_some_and(|remote| remote.opened.is_ok()));
     assert_eq!(budget.used(), KEY_COST + RANGE_COST);
-    let no_memory = |lists: &ToldLists, list| {
-        let refused = lists.get(list).and_then(|told| told.opened.as_ref().err().copied());
+    let no_memory = |lists: &RemoteLists, list| {
+        let refused = lists.get(list).and_then(|remote| remote.opened.as_ref().err().copied());
         refused.map(|refused| refused.why) == Some(Refusal::NoMemory)
     };
     second.tell(1, Read, &keys[..1], &one, &exports).unwrap();
@@ -67,12 +67,12 @@ fn lists_take_their_memory_of_the_sessions_budget() {
     second.tell(2, Read, &keys[..1], &[range(0, 0, 1); 2], &exports).unwrap();
     assert!(no_memory(&second, 2) && budget.used() == 0);
     second.tell(3, Read, &keys[..1], &one, &exports).unwrap();
-    assert!(second.get(3).is_some_and(|told| told.opened.is_ok()));
+    assert!(second.get(3).is_some_and(|remote| remote.opened.is_ok()));
     drop(second);
     assert_eq!(budget.used(), 0);
 }
 
-impl ToldLists {
+impl RemoteLists {
     /// Tells a whole list.
     fn tell(
         &mut self,
@@ -109,9 +109,9 @@ fn refused(
     exports: &Exports,
 ) -> Option<(Refusal, u32)> {
     let mut lists = lists();
-    lists.tell(1, kind, keys, ranges, exports).expect("it is told as it should be");
-    let told = lists.get(1).expect("it is known all the same");
-    told.opened.as_ref().err().map(|refused| (refused.why, refused.range))
+    lists.tell(1, kind, keys, ranges, exports).expect("it is remote as it should be");
+    let remote = lists.get(1).expect("it is known all the same");
+    remote.opened.as_ref().err().map(|refused| (refused.why, refused.range))
 }
 
 #[test]
@@ -120,11 +120,11 @@ fn a_list_leads_to_what_is_exported() {
     let mut lists = lists();
     let ranges = [range(1, 10, 20), range(0, 0, 100), range(1, 90, 10)];
     lists.tell(7, Write, &keys[..2], &ranges, &exports).unwrap();
-    let told = lists.get(7).expect("it is whole");
-    let opened = told.opened.as_ref().expect("nothing is wrong with it");
+    let remote = lists.get(7).expect("it is whole");
+    let opened = remote.opened.as_ref().expect("nothing is wrong with it");
     let places: Vec<_> = opened.pieces.iter().map(|piece| (piece.address, piece.bytes)).collect();
     assert_eq!(places, [(address(2) + 10, 20), (address(1), 100), (address(2) + 90, 10)]);
-    assert_eq!((told.bytes, told.kind, opened.uses.len()), (130, Write, 2));
+    assert_eq!((remote.bytes, remote.kind, opened.uses.len()), (130, Write, 2));
     assert_eq!(opened.pieces.owners().len(), 2);
 }
 
@@ -140,7 +140,7 @@ fn a_list_that_comes_in_parts_is_known_with_the_last() {
         assert!(lists.get(1).is_none());
         lists.handle_ranges(1, &[range(offset as u32 % 2, offset, 2)], &exports).unwrap();
     }
-    assert!(lists.get(1).is_some_and(|told| told.opened.is_ok()));
+    assert!(lists.get(1).is_some_and(|remote| remote.opened.is_ok()));
     assert_eq!(lists.sizes(), (1, 3));
 }
 
@@ -179,7 +179,7 @@ fn a_key_that_is_taken_back_while_the_list_is_told_opens_nothing() {
     let opened = exports.open(keys[0].export, &keys[0].secret).unwrap();
     exports.revoke(opened);
     lists.handle_ranges(1, &[range(0, 1, 1)], &exports).unwrap();
-    let why = lists.get(1).and_then(|told| told.opened.as_ref().err().copied());
+    let why = lists.get(1).and_then(|remote| remote.opened.as_ref().err().copied());
     assert_eq!(why, Some(Refused { why: Refusal::Revoked, range: 1 }));
 }
 
@@ -191,8 +191,8 @@ fn a_list_cannot_be_told_twice_or_within_another() {
     assert_eq!(lists.begin_list(1, Read, (1, 1), 1), Err(ListFault::Known));
     lists.begin_list(2, Read, (1, 1), 1).unwrap();
     assert_eq!(lists.begin_list(3, Read, (1, 1), 1), Err(ListFault::NotWhole));
-    assert_eq!(lists.handle_keys(1, &keys[..1], &exports), Err(ListFault::NotTold));
-    assert_eq!(lists.handle_ranges(3, &[range(0, 0, 1)], &exports), Err(ListFault::NotTold));
+    assert_eq!(lists.handle_keys(1, &keys[..1], &exports), Err(ListFault::NotBegun));
+    assert_eq!(lists.handle_ranges(3, &[range(0, 0, 1)], &exports), Err(ListFault::NotBegun));
 }
 
 #[test]
@@ -280,11 +280,11 @@ fn only_a_list_that_is_whole_is_forgotten_and_only_once() {
     let (mut exports, keys) = exports();
     let mut lists = lists();
     lists.begin_list(1, Read, (1, 1), 1).unwrap();
-    assert_eq!(lists.handle_forget(1, &mut exports), Err(ListFault::NotTold));
+    assert_eq!(lists.handle_forget(1, &mut exports), Err(ListFault::NotBegun));
     lists.handle_keys(1, &keys[..1], &exports).unwrap();
     lists.handle_ranges(1, &[range(0, 0, 1)], &exports).unwrap();
     assert_eq!(lists.handle_forget(1, &mut exports), Ok(()));
-    assert_eq!(lists.handle_forget(1, &mut exports), Err(ListFault::NotTold));
+    assert_eq!(lists.handle_forget(1, &mut exports), Err(ListFault::NotBegun));
     assert_eq!(lists.sizes(), (0, 0));
     lists.tell(1, Write, &keys[..1], &[range(0, 0, 1)], &exports).expect("the number is free");
 }
@@ -317,18 +317,18 @@ proptest! {
             fault = match frame {
                 Ok(numbers) => {
                     let of = |at: &usize| keys.get(*at).copied().unwrap_or(forged);
-                    let told: Vec<_> = numbers.iter().map(of).collect();
-                    lists.handle_keys(1, &told, &exports).err()
+                    let remote: Vec<_> = numbers.iter().map(of).collect();
+                    lists.handle_keys(1, &remote, &exports).err()
                 }
                 Err(ranges) => {
-                    let told = ranges.iter().map(|(key, at, bytes)| range(*key, *at, *bytes));
-                    lists.handle_ranges(1, &told.collect::<Vec<_>>(), &exports).err()
+                    let remote = ranges.iter().map(|(key, at, bytes)| range(*key, *at, *bytes));
+                    lists.handle_ranges(1, &remote.collect::<Vec<_>>(), &exports).err()
                 }
             };
         }
-        let Some(told) = lists.get(1) else { return Ok(()) };
-        prop_assert_eq!(told.bytes, bytes);
-        if let Ok(opened) = &told.opened {
+        let Some(remote) = lists.get(1) else { return Ok(()) };
+        prop_assert_eq!(remote.bytes, bytes);
+        if let Ok(opened) = &remote.opened {
             prop_assert_eq!(opened.pieces.bytes, bytes);
             for piece in opened.pieces.iter() {
                 let is_in = (1..=4).any(|number| {

@@ -2,7 +2,7 @@
 
 use super::driver::CHUNK_BYTES;
 use super::one_sided_crossings::{
-    CANCELLED, LITTLE, SETTING, ask, bytes_moved, end_of, hear, outcome, post, prepare, settle,
+    CANCELLED, LITTLE, SETTING, ask, check_moved, end_of, hear, outcome, post, prepare, settle,
     under_way, up_as,
 };
 use super::pair::{ENDS, Pair};
@@ -11,14 +11,14 @@ use super::setting::Setting;
 use crate::exports::refusal::Refusal;
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
-use crate::frames::messages::{LinkPart, Offer, WriteWay};
+use crate::frames::messages::{LinkChunk, Offer, WriteWay};
 use crate::peer::action::{Outcome, Withdrawal};
 use crate::peer::schedule::tuning::Tuning;
 use crate::types::TransferKey;
 use crate::types::memory::OperationKind;
 use crate::types::memory::OperationKind::{Read, Write};
 
-/// Longest read or write on the link, and length of its parts, in bytes.
+/// Longest read or write on the link, and length of its chunks, in bytes.
 const LONGEST: u64 = 2000;
 const PART: u64 = 50;
 
@@ -33,7 +33,7 @@ pub(super) fn with_parts() -> Setting {
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), tuning, ..SETTING }
 }
 
-/// Returns the same where the kernel takes one part at a time.
+/// Returns the same where the kernel takes one chunk at a time.
 pub(super) fn slowly() -> Setting {
     Setting { link_is_full: true, ..with_parts() }
 }
@@ -46,13 +46,13 @@ fn step(pair: &mut Pair) {
     }
 }
 
-/// Returns the bytes of the parts of this end that are under way.
-fn parts(pair: &Pair, end: usize) -> Vec<u32> {
-    let parts = under_way(pair, end).into_iter().filter_map(|frame| match frame {
-        Frame::Part(LinkPart { bytes, .. }) => Some(*bytes),
+/// Returns the bytes of the chunks of this end that are under way.
+fn chunks(pair: &Pair, end: usize) -> Vec<u32> {
+    let chunks = under_way(pair, end).into_iter().filter_map(|frame| match frame {
+        Frame::LinkChunk(LinkChunk { bytes, .. }) => Some(*bytes),
         _ => None,
     });
-    parts.collect()
+    chunks.collect()
 }
 
 #[test]
@@ -63,11 +63,11 @@ fn a_write_is_a_request_with_its_parts_behind_and_an_answer() {
     let is_on_link =
         |it: &&Frame| matches!(it, Frame::Offer(Offer::Write { way: WriteWay::Link, .. }));
     assert!(said.iter().any(is_on_link));
-    assert_eq!(parts(&pair, 0), [50, 50, 7], "nothing is waited for");
+    assert_eq!(chunks(&pair, 0), [50, 50, 7], "nothing is waited for");
     hear(&mut pair, 1);
     assert!(under_way(&pair, 1).into_iter().all(is_done));
     hear(&mut pair, 0);
-    assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (Outcome::Done, 107));
+    assert_eq!((outcome(&pair, transfer), check_moved(&pair, transfer)), (Outcome::Done, 107));
     settle(&mut pair);
 }
 
@@ -76,11 +76,11 @@ fn a_read_is_answered_with_its_parts() {
     let mut pair = up_as(with_parts());
     let transfer = ask(&mut pair, Read, 2 * PART + 7);
     hear(&mut pair, 1);
-    assert_eq!(parts(&pair, 1), [50, 50, 7]);
+    assert_eq!(chunks(&pair, 1), [50, 50, 7]);
     let area = pair.ends[1].exporting.areas[0];
     assert!(pair.ends[1].exporting.is_idle(&area), "all of it is said");
     hear(&mut pair, 0);
-    assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (Outcome::Done, 107));
+    assert_eq!((outcome(&pair, transfer), check_moved(&pair, transfer)), (Outcome::Done, 107));
     settle(&mut pair);
 }
 
@@ -100,12 +100,12 @@ fn operations_take_turns_and_what_is_little_passes() {
         let mut pair = up_as(slowly());
         let [first, second] = [(); 2].map(|()| ask(&mut pair, kind, 20 * PART));
         (0..20).for_each(|_| step(&mut pair));
-        let moved = [first, second].map(|transfer| bytes_moved(&pair, transfer));
+        let moved = [first, second].map(|transfer| check_moved(&pair, transfer));
         let [least, most] = [2 * PART, 18 * PART];
         assert!(moved.iter().all(|bytes| (least..most).contains(bytes)), "{kind}: {moved:?}");
         pair.ends[sender].notify(3).unwrap();
         (0..2).for_each(|_| step(&mut pair));
-        assert!(pair.ends[sender].notes.sent.is_empty(), "{kind}: a part is between, no more");
+        assert!(pair.ends[sender].notes.sent.is_empty(), "{kind}: a chunk is between, no more");
         settle(&mut pair);
         assert_eq!([first, second].map(|it| outcome(&pair, it)), [Outcome::Done; 2]);
     }
@@ -128,41 +128,41 @@ fn no_more_travels_so_at_a_time_than_agreed() {
     }
 }
 
-/// Returns a write with some parts in place and the next one under way.
+/// Returns a write with some chunks in place and the next one under way.
 fn begun(kind: OperationKind) -> (Pair, TransferKey) {
     let mut pair = up_as(slowly());
     let transfer = ask(&mut pair, kind, LONGEST);
     for _ in 0..20 {
-        if bytes_moved(&pair, transfer) >= 2 * PART {
+        if check_moved(&pair, transfer) >= 2 * PART {
             break;
         }
         step(&mut pair);
     }
-    assert!(bytes_moved(&pair, transfer) >= 2 * PART);
-    assert!(bytes_moved(&pair, transfer) < LONGEST - PART);
+    assert!(check_moved(&pair, transfer) >= 2 * PART);
+    assert!(check_moved(&pair, transfer) < LONGEST - PART);
     (pair, transfer)
 }
 
 #[test]
 fn a_write_that_is_cancelled_stops_at_once_and_ends_with_its_answer() {
     let (mut pair, transfer) = begun(Write);
-    let dealt =
-        bytes_moved(&pair, transfer) + parts(&pair, 0).iter().map(|it| u64::from(*it)).sum::<u64>();
+    let scheduled = check_moved(&pair, transfer)
+        + chunks(&pair, 0).iter().map(|it| u64::from(*it)).sum::<u64>();
     pair.ends[0].cancel_request(transfer).unwrap();
     assert_eq!(end_of(&pair, transfer), None, "the peer is to say what has become of it");
     settle(&mut pair);
-    assert_eq!((outcome(&pair, transfer), bytes_moved(&pair, transfer)), (CANCELLED, dealt));
+    assert_eq!((outcome(&pair, transfer), check_moved(&pair, transfer)), (CANCELLED, scheduled));
 }
 
 #[test]
 fn a_read_that_is_cancelled_stops_when_the_target_hears_of_it() {
     let (mut pair, transfer) = begun(Read);
     pair.ends[0].cancel_request(transfer).unwrap();
-    assert_eq!(end_of(&pair, transfer), None, "parts may be on their way");
+    assert_eq!(end_of(&pair, transfer), None, "chunks may be on their way");
     pair.deliver(1).unwrap();
     settle(&mut pair);
     assert_eq!(outcome(&pair, transfer), CANCELLED);
-    assert!(bytes_moved(&pair, transfer) < LONGEST);
+    assert!(check_moved(&pair, transfer) < LONGEST);
 }
 
 /// The target does not wait for its peer.
@@ -173,17 +173,17 @@ fn memory_that_is_taken_back_is_free_at_once() {
         pair.ends[1].unexport(0).unwrap();
         let area = pair.ends[1].exporting.areas[0];
         assert!(pair.ends[1].exporting.is_idle(&area), "{kind}");
-        let before = bytes_moved(&pair, transfer);
+        let before = check_moved(&pair, transfer);
         settle(&mut pair);
         let revoked = Outcome::Refused { why: Refusal::Revoked, range: 0 };
         assert_eq!(outcome(&pair, transfer), revoked, "{kind}");
         let at_most = if kind == Write { before } else { before + PART };
-        assert!(bytes_moved(&pair, transfer) <= at_most, "{kind}: nothing is placed any more");
+        assert!(check_moved(&pair, transfer) <= at_most, "{kind}: nothing is placed any more");
     }
 }
 
 #[test]
-fn parts_of_a_write_that_was_refused_are_passed_over() {
+fn chunks_of_a_refused_write_are_discarded() {
     for setting in [with_parts(), slowly()] {
         let mut pair = up_as(setting);
         let transfer = ask(&mut pair, Write, 50);
@@ -197,7 +197,7 @@ fn parts_of_a_write_that_was_refused_are_passed_over() {
         let long = ask(&mut pair, Write, LONGEST);
         settle(&mut pair);
         assert!(matches!(outcome(&pair, long), Outcome::Refused { .. }));
-        assert_eq!(bytes_moved(&pair, long), 0);
+        assert_eq!(check_moved(&pair, long), 0);
     }
 }
 
@@ -211,7 +211,7 @@ fn a_refusal_and_a_cancel_cross() {
 }
 
 #[test]
-fn parts_that_cross_a_goodbye_end_with_that() {
+fn chunks_that_cross_a_goodbye_end_with_it() {
     let mut pair = up_as(slowly());
     pair.ends[1].disconnect().unwrap();
     let transfer = ask(&mut pair, Write, LONGEST);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::action::{Outcome, Violation, Withdrawal};
 use super::super::conversation::Conversation;
-use super::super::message::{Access, Asking, Lane, Message, Role, State};
+use super::super::message::{Access, Lane, Message, Request, Role, State};
 use super::OneSided;
 use super::{NewRequest, Unanswered};
 use crate::exports::refusal::{Refusal, Refused};
@@ -23,19 +23,19 @@ impl OneSided {
     ) -> OpKey {
         let NewRequest { transfer, list, note } = request;
         let (direction, pieces) = (list.direction(), Arc::clone(&list.pieces));
-        let asking = Asking { list, note, uses_list: false, is_abandoned: false };
-        let access = Access::new(pieces, Role::Asks(asking));
-        let message = Message::of_access((transfer, direction), State::Unasked, access);
+        let request = Request { list, note, uses_list: false, is_abandoned: false };
+        let access = Access::new(pieces, Role::Initiator(request));
+        let message = Message::of_access((transfer, direction), State::RequestQueued, access);
         let op = cx.operations.insert(message);
         self.of_transfer.insert(transfer, op);
         self.unlisted.push_back(op);
-        self.list_waiting(cx);
+        self.begin_waiting_lists(cx);
         op
     }
 
     /// Lets the peer forget the list of an operation that the program has let go of for good.
     pub(in super::super) fn drop_list(&mut self, list: PreparedKey) {
-        self.telling.drop_list(list);
+        self.local_lists.drop_list(list);
     }
 
     /// Sends a notification of the program by itself. Returns whether there is room for it.
@@ -48,7 +48,7 @@ impl OneSided {
     }
 
     /// Handles a grant: the target takes the bytes of a write.
-    pub(in super::super) fn handle_grant(
+    pub(in super::super) fn handle_write_ready(
         &mut self,
         cx: &mut Conversation,
         name: u64,
@@ -61,9 +61,9 @@ impl OneSided {
         let op = OpKey::from_wire(name);
         let Some(message) = cx.operations.get_mut(op) else {
             // The write was given up meanwhile.
-            return self.say_stopped_write(cx, name, Refusal::Cancelled);
+            return self.send_write_stopped(cx, name, Refusal::Cancelled);
         };
-        if message.state != State::Asked {
+        if message.state != State::RequestSent {
             return cx.broken(Violation::UnknownRequest { op: name });
         }
         message.name = recv;
@@ -84,23 +84,23 @@ impl OneSided {
             return cx.broken(Violation::UnknownRequest { op: name });
         };
         self.writes_on_link -= on_link;
-        self.telling.end_use(list);
-        self.list_waiting(cx);
+        self.local_lists.end_use(list);
+        self.begin_waiting_lists(cx);
         let op = OpKey::from_wire(name);
         let Some(message) = cx.operations.get_mut(op) else { return };
         match (message.state, refused) {
             (State::Moving, Some(refused)) if message.is_on_link() => {
-                self.say_stopped_write(cx, name, refused.why);
+                self.send_write_stopped(cx, name, refused.why);
                 self.finish_request(cx, op, refused.into());
             }
             (State::Moving, None) if message.left() == 0 => message.state = State::Answered,
-            (State::Awaiting, None) => self.finish_request(cx, op, Outcome::Done),
-            (State::Asked | State::Awaiting, Some(refused)) => {
+            (State::AwaitsAnswer, None) => self.finish_request(cx, op, Outcome::Done),
+            (State::RequestSent | State::AwaitsAnswer, Some(refused)) => {
                 self.finish_request(cx, op, refused.into())
             }
             (State::Ending { why, .. }, Some(_)) => {
                 message.state = State::Ending { why, is_agreed: true };
-                self.bytes_moved(cx, op);
+                self.check_moved(cx, op);
             }
             _ => cx.broken(Violation::UnknownRequest { op: name }),
         }
@@ -114,19 +114,20 @@ impl OneSided {
         why: Refusal,
     ) {
         let op = OpKey::from_wire(name);
-        let Some(message) = cx.asked(op) else { return };
+        let Some(message) = cx.own_request(op) else { return };
         let is_write = message.posted.direction == Direction::Send && !message.is_on_link();
         match message.state {
             State::Moving if is_write => {
                 self.stop_sending(cx, op, Some(Refused { why, range: 0 }));
             }
             // The write is sent, or given up: the answer says what has become of it.
-            State::Awaiting | State::Ending { .. } if is_write => {}
+            State::AwaitsAnswer | State::Ending { .. } if is_write => {}
             _ => cx.broken(Violation::UnknownRequest { op: name }),
         }
     }
 
-    /// Deals no more of a write, with the knowledge of the target. If all is dealt, it is too late.
+    /// Deals no more of a write, with the knowledge of the target. If all is scheduled, it is too
+    /// late.
     fn stop_sending(&mut self, cx: &mut Conversation, op: OpKey, why: Option<Refused>) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         if message.left() == 0 {
@@ -134,11 +135,11 @@ impl OneSided {
         }
         message.state = State::Ending { why, is_agreed: false };
         let said = why.map_or(Refusal::Cancelled, |refused| refused.why);
-        self.say_stopped_write(cx, op.to_wire(), said);
-        self.bytes_moved(cx, op);
+        self.send_write_stopped(cx, op.to_wire(), said);
+        self.check_moved(cx, op);
     }
 
-    fn say_stopped_write(&mut self, cx: &mut Conversation, name: u64, why: Refusal) {
+    fn send_write_stopped(&mut self, cx: &mut Conversation, name: u64, why: Refusal) {
         let how = Ended::Stopped(Refused { why, range: 0 });
         cx.send(Frame::End { message: MessageId::Write(name), how });
     }
@@ -150,7 +151,7 @@ impl OneSided {
         op: OpKey,
         refused: Refused,
     ) {
-        let Some(message) = cx.reading(op).filter(|message| message.left() > 0) else {
+        let Some(message) = cx.own_read(op).filter(|message| message.left() > 0) else {
             return cx.broken(Violation::UnknownRequest { op: op.to_wire() });
         };
         let why = match message.state {
@@ -158,8 +159,8 @@ impl OneSided {
             _ => Some(refused),
         };
         message.state = State::Ending { why, is_agreed: true };
-        self.all_dealt(cx, op);
-        self.bytes_moved(cx, op);
+        self.all_scheduled(cx, op);
+        self.check_moved(cx, op);
     }
 
     /// Gives up the operation of a transfer for the program, where possible. Returns whether the
@@ -180,7 +181,9 @@ impl OneSided {
     fn cancel_request(&mut self, cx: &mut Conversation, op: OpKey) {
         let Some(message) = cx.operations.get_mut(op) else { return };
         match (message.state, message.posted.direction) {
-            (State::Unasked | State::Asked, _) => self.finish_request(cx, op, None.into()),
+            (State::RequestQueued | State::RequestSent, _) => {
+                self.finish_request(cx, op, None.into())
+            }
             (State::Moving, Direction::Send) => self.stop_sending(cx, op, None),
             (State::Moving, Direction::Receive) if message.left() > 0 => {
                 message.state = State::Ending { why: None, is_agreed: false };
@@ -199,8 +202,8 @@ impl OneSided {
         transfer: TransferKey,
     ) {
         let Some(op) = self.of_transfer.get(&transfer).copied() else { return };
-        if let Some(asking) = cx.asking(op) {
-            asking.is_abandoned = true;
+        if let Some(request) = cx.request(op) {
+            request.is_abandoned = true;
             self.end_abandoned(cx, op);
         }
     }
@@ -213,16 +216,18 @@ impl OneSided {
         for op in self.of_transfer.values().copied() {
             let Some(message) = cx.operations.get(op) else { continue };
             let is_read = message.posted.direction == Direction::Receive;
-            let (is_on_link, dealt) = (message.is_on_link(), message.cursor.dealt);
+            let (is_on_link, scheduled) = (message.is_on_link(), message.cursor.scheduled);
             match message.state {
-                State::Unasked => unheard.push((op, Outcome::Withdrawn(why))),
+                State::RequestQueued => unheard.push((op, Outcome::Withdrawn(why))),
                 _ if !has_peer_left => {}
-                State::Asked | State::Awaiting => unheard.push((op, Outcome::Withdrawn(why))),
+                State::RequestSent | State::AwaitsAnswer => {
+                    unheard.push((op, Outcome::Withdrawn(why)))
+                }
                 // The peer has finished what it had begun, and this end comes after it.
                 State::Answered | State::Ending { is_agreed: true, .. } => {}
                 _ if is_read && message.left() == 0 => {}
-                _ if is_read && dealt == 0 => unheard.push((op, Outcome::Withdrawn(why))),
-                // Its parts went where no operation took them.
+                _ if is_read && scheduled == 0 => unheard.push((op, Outcome::Withdrawn(why))),
+                // Its chunks went where no operation took them.
                 State::Moving if !is_read && is_on_link => {
                     unheard.push((op, Outcome::Withdrawn(why)));
                 }

@@ -33,12 +33,12 @@ impl ListLimits {
     pub const AGREED: Self = Self { lists: 1 << 16, ranges: 1 << 22 };
 }
 
-/// A list that the peer knows, or is being told.
+/// A list that the peer knows, or is learning.
 #[derive(Debug)]
 struct KnownList {
     list: Arc<PreparedList>,
     number: u32,
-    progress: Progress,
+    progress: ListProgress,
     /// Number of requests of the list that the peer has not answered, and of those that wait until
     /// the peer knows it.
     active: usize,
@@ -49,9 +49,9 @@ struct KnownList {
 }
 
 #[derive(Debug)]
-enum Progress {
-    /// This many keys and ranges were told; these requests wait.
-    Telling {
+enum ListProgress {
+    /// This many keys and ranges were sent; these requests wait.
+    Sending {
         has_begun: bool,
         keys: usize,
         ranges: usize,
@@ -62,7 +62,7 @@ enum Progress {
 
 /// Result of a request's wish to use a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum ListUse {
     /// The peer knows its list by this number.
     Known(u32),
     /// The request is handed out when the peer knows the list.
@@ -73,7 +73,7 @@ pub(super) enum Use {
 
 /// Next thing to say.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ListFrame {
     pub(super) frame: Frame,
     /// Requests whose list is whole with it.
     pub(super) ready: Vec<OpKey>,
@@ -81,7 +81,7 @@ pub(super) struct Said {
 
 /// All lists of one end.
 #[derive(Debug)]
-pub(in crate::peer) struct Telling {
+pub(in crate::peer) struct LocalLists {
     limits: ListLimits,
     known: HashMap<PreparedKey, KnownList>,
     numbers: HashSet<u32>,
@@ -91,13 +91,13 @@ pub(in crate::peer) struct Telling {
     /// Lists that nothing waits for, by the time of their last use.
     idle: BTreeMap<u64, PreparedKey>,
     uses: u64,
-    /// Lists that are being told, oldest first.
+    /// Lists that are being sent, oldest first.
     queue: VecDeque<PreparedKey>,
     /// The peer may forget these.
     forgotten: VecDeque<u32>,
 }
 
-impl Telling {
+impl LocalLists {
     pub(super) fn new(limits: ListLimits) -> Self {
         Self {
             limits,
@@ -114,20 +114,20 @@ impl Telling {
 
     /// Begins a use of a list by a request. Unless there is no room, the request counts as active
     /// until [`end_use`](Self::end_use).
-    pub(super) fn begin_use(&mut self, list: &Arc<PreparedList>, op: OpKey) -> Use {
+    pub(super) fn begin_use(&mut self, list: &Arc<PreparedList>, op: OpKey) -> ListUse {
         if !self.known.contains_key(&list.key) && !self.add(list) {
-            return Use::NoRoom;
+            return ListUse::NoRoom;
         }
-        let Some(known) = self.known.get_mut(&list.key) else { return Use::NoRoom };
+        let Some(known) = self.known.get_mut(&list.key) else { return ListUse::NoRoom };
         if known.active == 0 {
             self.idle.remove(&known.used_at);
         }
         known.active += 1;
         match &mut known.progress {
-            Progress::Known => Use::Known(known.number),
-            Progress::Telling { waiting, .. } => {
+            ListProgress::Known => ListUse::Known(known.number),
+            ListProgress::Sending { waiting, .. } => {
                 waiting.push(op);
-                Use::Later
+                ListUse::Later
             }
         }
     }
@@ -147,7 +147,7 @@ impl Telling {
         self.next_number = number.wrapping_add(1);
         self.ranges += list.ranges.len();
         let progress =
-            Progress::Telling { has_begun: false, keys: 0, ranges: 0, waiting: Vec::new() };
+            ListProgress::Sending { has_begun: false, keys: 0, ranges: 0, waiting: Vec::new() };
         let list = Arc::clone(list);
         let key = list.key;
         let (active, used_at, is_dropped) = (0, 0, false);
@@ -156,10 +156,10 @@ impl Telling {
         true
     }
 
-    /// Returns the number of a list that was told.
+    /// Returns the number of a list that was sent.
     pub(super) fn number(&self, key: PreparedKey) -> Option<u32> {
         let known = self.known.get(&key)?;
-        matches!(known.progress, Progress::Known).then_some(known.number)
+        matches!(known.progress, ListProgress::Known).then_some(known.number)
     }
 
     /// Ends a use: a request of the list is answered, or will never be sent.
@@ -172,7 +172,7 @@ impl Telling {
         self.uses += 1;
         known.used_at = self.uses;
         // This end tells the list to its end all the same: the peer has begun it.
-        if matches!(known.progress, Progress::Known) {
+        if matches!(known.progress, ListProgress::Known) {
             self.rest(key);
         }
     }
@@ -186,12 +186,12 @@ impl Telling {
         self.idle.insert(known.used_at, key);
     }
 
-    /// Drops a list whose operation is gone, or which must be told again: the peer may forget the
+    /// Drops a list whose operation is gone, or which must be sent again: the peer may forget the
     /// list when nothing waits for it.
     pub(super) fn drop_list(&mut self, key: PreparedKey) {
         let Some(known) = self.known.get_mut(&key) else { return };
         known.is_dropped = true;
-        if known.active == 0 && matches!(known.progress, Progress::Known) {
+        if known.active == 0 && matches!(known.progress, ListProgress::Known) {
             self.idle.remove(&known.used_at);
             self.forget(key);
         }
@@ -212,14 +212,14 @@ impl Telling {
     }
 
     /// Returns the next frame about lists.
-    pub(super) fn next(&mut self) -> Option<Said> {
+    pub(super) fn next(&mut self) -> Option<ListFrame> {
         if let Some(list) = self.forgotten.pop_front() {
-            return Some(Said { frame: Frame::Forget { list }, ready: Vec::new() });
+            return Some(ListFrame { frame: Frame::Forget { list }, ready: Vec::new() });
         }
         let key = *self.queue.front()?;
         let known = self.known.get_mut(&key)?;
         let (number, list) = (known.number, Arc::clone(&known.list));
-        let Progress::Telling { has_begun, keys, ranges, waiting } = &mut known.progress else {
+        let ListProgress::Sending { has_begun, keys, ranges, waiting } = &mut known.progress else {
             self.queue.pop_front();
             return None;
         };
@@ -237,18 +237,18 @@ impl Telling {
         }));
         (*keys, *ranges) = (keys_end, ranges_end);
         if !is_keyed || ranges_end < list.ranges.len() {
-            return Some(Said { frame, ready: Vec::new() });
+            return Some(ListFrame { frame, ready: Vec::new() });
         }
         let ready = std::mem::take(waiting);
-        known.progress = Progress::Known;
+        known.progress = ListProgress::Known;
         self.queue.pop_front();
         if known.active == 0 {
             self.rest(key);
         }
-        Some(Said { frame, ready })
+        Some(ListFrame { frame, ready })
     }
 
-    /// Lists that the peer knows, or is being told, and their ranges.
+    /// Lists that the peer knows, or is learning, and their ranges.
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.known.len(), self.ranges)
     }

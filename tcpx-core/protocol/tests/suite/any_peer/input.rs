@@ -7,7 +7,7 @@ use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::link_frame::LinkFrame;
 use tcpx_protocol::frames::list_part::{ListHead, ListPart};
 use tcpx_protocol::frames::messages::{
-    Chunks, Ended, LinkPart, MessageId, Names, Offer, Ready, WriteWay,
+    Chunks, Ended, LinkChunk, MessageId, Names, Offer, Ready, WriteWay,
 };
 use tcpx_protocol::types::memory::OperationKind;
 
@@ -114,7 +114,7 @@ impl<'a> Bytes<'a> {
             4..=6 => vec![self.section(names)],
             7 => {
                 let (of, bytes) = (MessageId::Receive(self.name(names)), self.next().into());
-                vec![Frame::Part(LinkPart { of, bytes })]
+                vec![Frame::LinkChunk(LinkChunk { of, bytes })]
             }
             8 => vec![match self.next() % 3 {
                 0 => Frame::Goodbye,
@@ -217,7 +217,7 @@ impl<'a> Bytes<'a> {
                 };
                 Frame::End { message, how }
             }
-            10 => Frame::Part(LinkPart { of: self.access(names), bytes: self.next().into() }),
+            10 => Frame::LinkChunk(LinkChunk { of: self.access(names), bytes: self.next().into() }),
             _ => Frame::Offer(Offer::Note { bytes: self.next().into() }),
         }
     }

@@ -22,7 +22,7 @@ impl OneSided {
         exports: &Exports,
     ) {
         cx.work.spend((part.keys.len() + part.ranges.len()) as u64);
-        if let Err(fault) = self.told.handle_part(part, exports) {
+        if let Err(fault) = self.remote_lists.handle_part(part, exports) {
             cx.broken(Violation::List { list: part.list, fault });
         }
     }
@@ -34,7 +34,7 @@ impl OneSided {
         list: u32,
         exports: &mut Exports,
     ) {
-        if let Err(fault) = self.told.handle_forget(list, exports) {
+        if let Err(fault) = self.remote_lists.handle_forget(list, exports) {
             cx.broken(Violation::List { list, fault });
         }
     }
@@ -72,7 +72,7 @@ impl OneSided {
         if is_on_link {
             // All that has come is in place.
             self.unwanted.insert(name, left);
-            return self.bytes_moved(cx, op);
+            return self.check_moved(cx, op);
         }
         cx.send(Frame::Cancel { message: MessageId::Write(name), why: Refusal::Revoked });
     }

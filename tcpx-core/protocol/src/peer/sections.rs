@@ -16,12 +16,12 @@ use crate::plans::plan::{ChunkPlan, Members};
 use crate::types::{Direction, MemoryType, OpKey};
 
 impl Conversation {
-    /// Returns whether the bytes of a message that waits to be dealt are still wanted.
-    pub(super) fn is_dealt(&self, op: OpKey) -> bool {
+    /// Returns whether the bytes of a message that waits to be scheduled are still wanted.
+    pub(super) fn is_scheduled(&self, op: OpKey) -> bool {
         self.operations.get(op).is_some_and(|message| message.state == State::Moving)
     }
 
-    /// Returns how much of a message is the next section. An error: none is dealt now, and this
+    /// Returns how much of a message is the next section. An error: none is scheduled now, and this
     /// action must be answered first, if there is one.
     pub(super) fn cut_section(&mut self, op: OpKey) -> Result<u64, Option<Action>> {
         let message = self.operations.get(op).ok_or(None)?;
@@ -53,18 +53,18 @@ impl Conversation {
     pub(super) fn send_section(&mut self, op: OpKey, turn: Turn, bytes: u64) -> usize {
         let Some(message) = self.operations.get(op) else { return 0 };
         let (total, offset, cost) =
-            (message.posted.bytes, message.cursor.dealt, message.cost(bytes));
+            (message.posted.bytes, message.cursor.scheduled, message.cost(bytes));
         let recvs = Names::from_slice(&[message.name]);
         let chunk_bytes = self.schedule.tuning.chunk_bytes_of(total, message.cost(total));
         let first_channel = self.schedule.take_channels(bytes, chunk_bytes);
         self.send(Frame::Chunks(Chunks { recvs, first_channel, chunk_bytes, offset, bytes }));
         let planned = self.plan_section(op, (bytes, chunk_bytes, first_channel));
-        self.schedule.dealt_section((turn, op), cost, offset + bytes == total);
+        self.schedule.scheduled_section((turn, op), cost, offset + bytes == total);
         self.check(planned).unwrap_or_default()
     }
 
-    /// Checks a section that the peer deals. The section begins the message or goes on with it:
-    /// right behind what was dealt of it, and in whole chunks but for its end.
+    /// Checks a section that the peer schedules. The section begins the message or goes on with it:
+    /// right behind what was scheduled of it, and in whole chunks but for its end.
     pub(super) fn check_section(&self, recv: u64, chunks: &Chunks) -> Result<&Message, Violation> {
         let Chunks { chunk_bytes, offset, bytes, .. } = *chunks;
         let message = self.operations.get(OpKey::from_wire(recv));
@@ -73,9 +73,11 @@ impl Conversation {
             it.posted.direction == Direction::Receive && takes_more && !it.is_on_link()
         };
         let message = message.filter(is_expected).ok_or(Violation::UnknownReceive { recv })?;
-        let (dealt, message_bytes) = (message.cursor.dealt, message.posted.bytes);
-        if offset != dealt || !message.allows(bytes, chunk_bytes, self.life.agreement.chunk_bytes) {
-            return Err(Violation::Section { recv, offset, bytes, dealt, message_bytes });
+        let (scheduled, message_bytes) = (message.cursor.scheduled, message.posted.bytes);
+        if offset != scheduled
+            || !message.allows(bytes, chunk_bytes, self.life.agreement.chunk_bytes)
+        {
+            return Err(Violation::Section { recv, offset, bytes, scheduled, message_bytes });
         }
         Ok(message)
     }
@@ -90,8 +92,8 @@ impl Conversation {
         let (transfer, direction) = (message.posted.transfer, message.posted.direction);
         let (member, before) = (message.member(op), message.cursor);
         let Some(access) = &message.access else {
-            message.cursor.dealt += bytes;
-            let (members, offset, gathered) = (Members::One(member), before.dealt, None);
+            message.cursor.scheduled += bytes;
+            let (members, offset, gathered) = (Members::One(member), before.scheduled, None);
             let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
             if direction == Direction::Receive {
                 self.deferral.receive_chunks(plan, &mut self.actions)?;
@@ -105,7 +107,7 @@ impl Conversation {
             ListedSection { op, transfer, direction, bytes, chunk_bytes, first_channel, channels };
         match direction {
             Direction::Send => {
-                let mut plans = message.cursor.deal(&access.pieces, section);
+                let mut plans = message.cursor.schedule(&access.pieces, section);
                 while let Some(plan) = plans.next_plan(|| self.spare.take()) {
                     self.actions.push_back(Action::SendChunks(plan));
                 }
@@ -133,7 +135,7 @@ fn gathered_on(staging: &StagingChannels, channels: u16, memory: MemoryType) -> 
     let mut is_asked = false;
     for channel in 0..channels {
         match staging.of(channel, memory) {
-            ChannelStaging::Unasked => return Gathered::Ask(channel),
+            ChannelStaging::RequestQueued => return Gathered::Ask(channel),
             ChannelStaging::Asked => is_asked = true,
             ChannelStaging::There => {}
             ChannelStaging::Refused => return Gathered::Never,
