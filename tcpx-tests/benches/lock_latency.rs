@@ -84,9 +84,9 @@ impl Receiver {
         let session = Session::new(options)?;
         peer.run(Command::New(Options::default()));
         peer.run(Command::Load { peer: "receiver".into(), conn_info: session.listen()? });
-        peer.tell(Command::Connect { peer: "receiver".into() });
+        peer.send_command(Command::Connect { peer: "receiver".into() });
         session.accept("sender")?;
-        peer.hear(PATIENCE).expect("the peer connects");
+        peer.receive_reply(PATIENCE).expect("the peer connects");
         let memory = session.allocate(BYTES, MemoryType::Host)?;
         let (bulk, others) =
             (session.create_transfer("sender")?, session.create_transfer("sender")?);
@@ -133,7 +133,7 @@ fn run(drivers: Drivers) -> tcpx_core::Result<CallTimes> {
         receiver.post(&receiver.bulk, BYTES, tag)?;
     }
     peer.run(Command::Send { transfer, posts: (0..MESSAGES).map(posts).collect() });
-    peer.tell(Command::Wait { transfer, timeout_ms: PATIENCE.as_millis() as u64 });
+    peer.send_command(Command::Wait { transfer, timeout_ms: PATIENCE.as_millis() as u64 });
 
     let (mut figures, is_over) = (CallTimes::default(), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -146,7 +146,7 @@ fn run(drivers: Drivers) -> tcpx_core::Result<CallTimes> {
         figures.control = control.join().expect("the control thread only looks at the clock");
         outcome
     })?;
-    peer.hear(PATIENCE).expect("the peer has sent everything");
+    peer.receive_reply(PATIENCE).expect("the peer has sent everything");
     drop(peer);
     // The peer is gone, so a goodbye to it may end with an error.
     let _ = receiver.session.close();

@@ -112,7 +112,7 @@ impl Agent {
     ///
     /// # Panics
     /// When the command cannot be written as JSON, which no command is.
-    pub fn tell(&mut self, command: Command) {
+    pub fn send_command(&mut self, command: Command) {
         let line = serde_json::to_string(&command).expect("commands are plain data");
         if let Some(input) = &mut self.input {
             // A peer that has ended shows in the answer.
@@ -124,7 +124,7 @@ impl Agent {
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn hear(&mut self, timeout: Duration) -> Reply {
+    pub fn receive_reply(&mut self, timeout: Duration) -> Reply {
         match self.replies.recv_timeout(timeout) {
             Ok(reply) => reply.map_err(Refusal::Failed),
             Err(RecvTimeoutError::Disconnected) => Err(Refusal::Ended),
@@ -137,8 +137,8 @@ impl Agent {
     /// # Errors
     /// See [`Refusal`].
     pub fn ask(&mut self, command: Command) -> Reply {
-        self.tell(command);
-        self.hear(PATIENCE)
+        self.send_command(command);
+        self.receive_reply(PATIENCE)
     }
 
     /// Gives a command again and again, with progress in between, until it fails, as it must before
@@ -237,7 +237,7 @@ impl Agent {
     #[must_use]
     pub fn wait_until_ended(&mut self, timeout: Duration) -> bool {
         loop {
-            match self.hear(timeout) {
+            match self.receive_reply(timeout) {
                 Err(Refusal::Ended) => return true,
                 Err(Refusal::Silent) => return false,
                 Ok(_) | Err(Refusal::Failed(_)) => {}

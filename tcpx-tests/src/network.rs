@@ -9,7 +9,7 @@ use rustix::fd::AsFd;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tcpx_testkit::skip;
 
-use crate::late_link::{self, LinkProfile};
+use crate::delayed_link::{self, LinkProfile};
 use crate::pair::Side;
 
 /// What becomes of a packet.
@@ -57,7 +57,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Lays the same two hosts at a distance: whatever one says, the other hears half of this time
+    /// Lays the same two hosts at a distance: bytes of one arrive at the other half of this time
     /// later, the packets of TCP's own handshake included. `None`, with the reason printed, where
     /// this machine has no namespaces or no TUN devices.
     ///
@@ -83,10 +83,10 @@ impl Network {
             let network = Self::without_link()?;
             let ends = [(network.left(), 'l'), (network.right(), 'r')].map(|(host, side)| {
                 let interface = network.interface(side);
-                in_host(host, move || late_link::open_end(&interface))
+                in_host(host, move || delayed_link::open_end(&interface))
             });
             let [left, right] = ends;
-            late_link::join([left?, right?], profile)?;
+            delayed_link::join([left?, right?], profile)?;
             network.address_ends()?;
             Ok(network)
         };
@@ -198,7 +198,7 @@ impl Network {
         format!("tv{side}{:x}", self.number)
     }
 
-    /// Cuts or mends the link.
+    /// Cuts or restores the link.
     ///
     /// # Errors
     /// What `ip` said.

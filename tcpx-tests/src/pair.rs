@@ -38,9 +38,9 @@ impl Pair {
         right_options: Options,
     ) -> Self {
         let mut pair = Self { left, right };
-        pair.left.tell(Command::New(left_options));
+        pair.left.send_command(Command::New(left_options));
         pair.right.run(Command::New(right_options));
-        pair.left.hear(PATIENCE).expect("left opens its session");
+        pair.left.receive_reply(PATIENCE).expect("left opens its session");
         pair.join("left", "right")
             .unwrap_or_else(|(left, right)| panic!("left: {left:?}, right: {right:?}"));
         pair
@@ -53,9 +53,9 @@ impl Pair {
     pub fn join(&mut self, left: &str, right: &str) -> Result<(), (Reply, Reply)> {
         let conn_info = self.right.get(Command::Listen);
         self.left.run(Command::Load { peer: right.into(), conn_info });
-        self.right.tell(Command::Accept { peer: left.into() });
-        self.left.tell(Command::Connect { peer: right.into() });
-        let replies = (self.left.hear(PATIENCE), self.right.hear(PATIENCE));
+        self.right.send_command(Command::Accept { peer: left.into() });
+        self.left.send_command(Command::Connect { peer: right.into() });
+        let replies = (self.left.receive_reply(PATIENCE), self.right.receive_reply(PATIENCE));
         if replies.0.is_ok() && replies.1.is_ok() { Ok(()) } else { Err(replies) }
     }
 
@@ -97,9 +97,9 @@ impl Pair {
     /// Waits for a transfer on each end, both at once.
     pub fn wait_replies(&mut self, left: usize, right: usize, timeout: Duration) -> (Reply, Reply) {
         let timeout_ms = timeout.as_millis() as u64;
-        self.left.tell(Command::Wait { transfer: left, timeout_ms });
-        self.right.tell(Command::Wait { transfer: right, timeout_ms });
-        (self.left.hear(2 * PATIENCE), self.right.hear(2 * PATIENCE))
+        self.left.send_command(Command::Wait { transfer: left, timeout_ms });
+        self.right.send_command(Command::Wait { transfer: right, timeout_ms });
+        (self.left.receive_reply(2 * PATIENCE), self.right.receive_reply(2 * PATIENCE))
     }
 
     /// Says goodbye from both ends at once.
@@ -107,9 +107,9 @@ impl Pair {
     /// # Panics
     /// When one of them fails.
     pub fn part(&mut self) {
-        self.left.tell(Command::Disconnect { peer: "right".into() });
-        self.right.tell(Command::Disconnect { peer: "left".into() });
-        let replies = (self.left.hear(PATIENCE), self.right.hear(PATIENCE));
+        self.left.send_command(Command::Disconnect { peer: "right".into() });
+        self.right.send_command(Command::Disconnect { peer: "left".into() });
+        let replies = (self.left.receive_reply(PATIENCE), self.right.receive_reply(PATIENCE));
         assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! A proxy on a control link. It knows frames: it keeps them, and holds one back on request, so
-//! that a test can stop two peers between any two words of theirs. It knows the records of an
+//! that a test can stop two peers between any two of their frames. It knows the records of an
 //! authenticated link. It may tamper with what passes.
 
 pub mod kind;

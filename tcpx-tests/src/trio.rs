@@ -68,9 +68,9 @@ impl Trio {
         open(&mut trio.witness, "witness", &trio.options);
         let conn_info = trio.hub.get(Command::Listen);
         trio.witness.run(Command::Load { peer: "hub".into(), conn_info });
-        trio.witness.tell(Command::Connect { peer: "hub".into() });
+        trio.witness.send_command(Command::Connect { peer: "hub".into() });
         trio.hub.run(Command::Accept { peer: "witness".into() });
-        trio.witness.hear(PATIENCE).expect("the witness connects");
+        trio.witness.receive_reply(PATIENCE).expect("the witness connects");
         trio
     }
 
@@ -86,8 +86,8 @@ impl Trio {
 
     /// Lets the hub connect to the victim, without waiting.
     pub fn begin_to_connect(&mut self) {
-        self.victim.tell(Command::Accept { peer: "hub".into() });
-        self.hub.tell(Command::Connect { peer: "victim".into() });
+        self.victim.send_command(Command::Accept { peer: "hub".into() });
+        self.hub.send_command(Command::Connect { peer: "victim".into() });
     }
 
     /// Connects hub and victim.
@@ -96,7 +96,7 @@ impl Trio {
     /// When a step fails.
     pub fn connect(&mut self) {
         self.begin_to_connect();
-        let replies = (self.hub.hear(PATIENCE), self.victim.hear(PATIENCE));
+        let replies = (self.hub.receive_reply(PATIENCE), self.victim.receive_reply(PATIENCE));
         assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
     }
 
@@ -120,9 +120,9 @@ impl Trio {
         let receive: usize = receiver.get(Command::Transfer { peer: names.1.into() });
         receiver.run(Command::Receive { transfer: receive, posts: vec![whole(target, 1)] });
         let posts = vec![whole(source, 1), whole(source, 2)];
-        sender.tell(Command::Send { transfer: send, posts });
+        sender.send_command(Command::Send { transfer: send, posts });
         if hub_sends {
-            sender.hear(PATIENCE).expect("the hub posts");
+            sender.receive_reply(PATIENCE).expect("the hub posts");
             return send;
         }
         receive
@@ -161,7 +161,7 @@ impl Trio {
     /// When there is none before long.
     pub fn victim_failure(&mut self) -> Failure {
         // What it still had to answer.
-        while self.victim.hear(Duration::ZERO).is_ok() {}
+        while self.victim.receive_reply(Duration::ZERO).is_ok() {}
         self.victim.first_refusal(&Command::Transfer { peer: "hub".into() })
     }
 
@@ -227,7 +227,7 @@ impl Trio {
     /// # Panics
     /// When it is not.
     pub fn hear_failure(&mut self) -> Failure {
-        let reply: Reply = self.hub.hear(2 * PATIENCE);
+        let reply: Reply = self.hub.receive_reply(2 * PATIENCE);
         let failure = reply.expect_err("the hub's call cannot succeed").failure();
         let words = ["peer victim", "with victim"];
         assert!(words.iter().any(|words| failure.text.contains(words)), "{failure:?}");
@@ -250,9 +250,9 @@ impl Trio {
         self.exchange(Role::Witness);
         for peer in ["victim", "witness"] {
             let agent = if peer == "victim" { &mut self.victim } else { &mut self.witness };
-            agent.tell(Command::Disconnect { peer: "hub".into() });
+            agent.send_command(Command::Disconnect { peer: "hub".into() });
             self.hub.run(Command::Disconnect { peer: peer.into() });
-            agent.hear(PATIENCE).expect("goodbye");
+            agent.receive_reply(PATIENCE).expect("goodbye");
         }
     }
 }

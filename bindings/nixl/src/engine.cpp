@@ -80,7 +80,7 @@ Engine::Engine(const nixlBackendInitParams& init)
     const std::string info = listen(session_);
     connInfo_ = kConnInfoVersion + info;
     /* An agent reaches itself as it reaches others. */
-    if (learn(localAgent, info) != NIXL_SUCCESS) throw std::runtime_error("no way to itself");
+    if (loadConnInfo(localAgent, info) != NIXL_SUCCESS) throw std::runtime_error("no way to itself");
   } catch (...) {
     tcpx_session_destroy(session_);
     throw;
@@ -111,7 +111,7 @@ nixl_status_t Engine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t& kin
       status = add(0);
     }
     if (status != TCPX_OK) return report(status, "registering memory");
-    const nixl_status_t shared = share(*memory);
+    const nixl_status_t shared = exportMemory(*memory);
     if (shared != NIXL_SUCCESS) {
       tcpx_session_deregister_memory(session_, memory->id);
       return shared;
@@ -122,7 +122,7 @@ nixl_status_t Engine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t& kin
 }
 
 /* NIXL's agents do not take another key for memory that they know, so keys are stable. */
-nixl_status_t Engine::share(Memory& memory) const {
+nixl_status_t Engine::exportMemory(Memory& memory) const {
   tcpx_export_options options{};
   options.size = sizeof options;
   options.access = memory.access;
@@ -159,7 +159,7 @@ nixl_status_t Engine::connect(const std::string& agent) {
 }
 
 /* tcpx does not know any more how a peer is reached, and why it is over if it is. */
-void Engine::forget(const std::string& peer) const {
+void Engine::unloadConnInfo(const std::string& peer) const {
   tcpx_session_forget_remote_conn_info(session_, peer.c_str());
 }
 
@@ -170,8 +170,8 @@ nixl_status_t Engine::disconnect(const std::string& agent) {
     if (agent == localAgent) return NIXL_SUCCESS;
     const std::optional<std::string> peer = peers_.remove(agent);
     if (!peer) return NIXL_ERR_NOT_FOUND;
-    requests_.cancelThoseWith(*peer);
-    forget(*peer);
+    requests_.cancelAllWith(*peer);
+    unloadConnInfo(*peer);
     return NIXL_SUCCESS;
   });
 }
@@ -273,13 +273,13 @@ nixl_status_t Engine::loadRemoteConnInfo(const std::string& agent, const std::st
                               " is damaged, or of another version of this backend");
       return NIXL_ERR_MISMATCH;
     }
-    return learn(agent, text.substr(kConnInfoVersion.size()));
+    return loadConnInfo(agent, text.substr(kConnInfoVersion.size()));
   });
 }
 
-nixl_status_t Engine::learn(const std::string& agent, const std::string& info) {
+nixl_status_t Engine::loadConnInfo(const std::string& agent, const std::string& info) {
   /* NIXL says goodbye to an agent before it loads other connection info of it. */
-  if (const std::optional<std::string> before = peers_.remove(agent)) forget(*before);
+  if (const std::optional<std::string> before = peers_.remove(agent)) unloadConnInfo(*before);
   const std::string peer = peers_.make(agent);
   const tcpx_status status =
       tcpx_session_load_remote_conn_info(session_, peer.c_str(), info.data(), info.size());

@@ -9,7 +9,7 @@
 
 #include "memory.hpp"
 #include "nixl_abi.hpp"
-#include "peers.hpp"
+#include "peer_names.hpp"
 #include "request.hpp"
 #include "tcpx_p2p.h"
 
@@ -20,7 +20,7 @@ nixl_mem_list_t supportedMems();
 
 class Engine final : public nixlBackendEngine {
  public:
-  /* Throws std::exception when there can be no session: the words say why. */
+  /* Throws std::exception when there can be no session; its text says why. */
   explicit Engine(const nixlBackendInitParams& init);
   /* Says goodbye to all peers. Waits for them for no longer than `close_timeout_ms`. */
   ~Engine() override;
@@ -72,15 +72,15 @@ class Engine final : public nixlBackendEngine {
                                  const nixl_opt_args_t* args) const override;
 
  private:
-  /* Lets peers reach it, and writes its key. */
-  nixl_status_t share(Memory& memory) const;
-  nixl_status_t learn(const std::string& agent, const std::string& info);
-  void forget(const std::string& peer) const;
+  /* Exports memory to peers, and writes its key. */
+  nixl_status_t exportMemory(Memory& memory) const;
+  nixl_status_t loadConnInfo(const std::string& agent, const std::string& info);
+  void unloadConnInfo(const std::string& peer) const;
   void progress() const;
 
   tcpx_session session_{};
   std::string connInfo_;
-  Peers peers_;
+  PeerNames peers_;
   mutable Requests requests_;
   std::mutex notificationsMutex_;
   std::vector<char> notifications_; /* room for the longest, and many short ones */

@@ -15,7 +15,7 @@ nixl_status_t Request::prepare(tcpx_session session, const std::string& peer, st
                                const nixl_meta_dlist_t& local, const nixl_meta_dlist_t& remote,
                                std::unique_ptr<Request>& out) {
   std::unique_ptr<Request> request(new Request(session, peer));
-  request->pairs_ = std::make_unique<Pairs>();
+  request->pairs_ = std::make_unique<DescriptorPairs>();
   const nixl_status_t made = request->pairs_->make(kind, local, remote);
   if (made != NIXL_SUCCESS) return made;
   const tcpx_status status = request->prepare();
@@ -24,7 +24,7 @@ nixl_status_t Request::prepare(tcpx_session session, const std::string& peer, st
     return NIXL_ERR_INVALID_PARAM;
   }
   if (statusOf(status) == NIXL_ERR_REMOTE_DISCONNECT) {
-    request->pairs_->keepKeys();
+    request->pairs_->copyKeys();
   } else if (status != TCPX_OK) {
     return report(status, "a transfer with " + peer);
   }
@@ -74,7 +74,7 @@ void Requests::remove(Request* request) {
   all_.erase(request);
 }
 
-void Requests::cancelThoseWith(const std::string& peer) const {
+void Requests::cancelAllWith(const std::string& peer) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Request* request : all_) {
     if (request->operation() && request->isWith(peer)) {

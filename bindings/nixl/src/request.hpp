@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nixl_abi.hpp"
-#include "pairs.hpp"
+#include "descriptor_pairs.hpp"
 #include "tcpx_p2p.h"
 
 namespace tcpx_nixl {
@@ -42,8 +42,8 @@ class Request : public nixlBackendReqH {
 
   tcpx_session session_;
   std::string peer_;
-  /* Of a request whose peer was gone when it was made: NIXL wants to hear of that from a post. */
-  std::unique_ptr<Pairs> pairs_;
+  /* Of a request whose peer was gone when it was made: NIXL expects that error from a post. */
+  std::unique_ptr<DescriptorPairs> pairs_;
   std::optional<tcpx_operation> operation_;
 };
 
@@ -54,7 +54,7 @@ class Requests {
   void remove(Request* request);
 
   /* Gives up those with a peer. */
-  void cancelThoseWith(const std::string& peer) const;
+  void cancelAllWith(const std::string& peer) const;
 
  private:
   mutable std::mutex mutex_;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "envelope.hpp"
-#include "peers.hpp"
+#include "peer_names.hpp"
 #include "tcpx_p2p.h"
 
 namespace {
@@ -41,7 +41,7 @@ void names() {
   require(tcpx_nixl::plainName("decode-1.x") == "decode-1.x", "plain names stay");
   require(tcpx_nixl::plainName("a/gpu0 #\n\xc3\xbc") == "a_gpu0_____", "others do not");
   require(tcpx_nixl::plainName(std::string(200, 'x')).size() == 32, "nor long ones");
-  tcpx_nixl::Peers peers;
+  tcpx_nixl::PeerNames peers;
   require(!peers.find("decode") && !peers.remove("decode"), "no peer is known");
   const std::string first = peers.make("decode"), second = peers.make("decode");
   require(first != second, "an agent that becomes known has a name of its own");

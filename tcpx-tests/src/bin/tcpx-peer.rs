@@ -1,4 +1,4 @@
-//! A scripted peer for the end-to-end tests: obeys one command a line from standard input until
+//! A scripted peer for the end-to-end tests: runs one command a line from standard input until
 //! that ends.
 
 use std::io::{self, BufRead, Write};
@@ -31,7 +31,7 @@ struct Peer {
 type Answer = Result<Value, Error>;
 
 impl Peer {
-    fn obey(&mut self, command: Command) -> Answer {
+    fn run_command(&mut self, command: Command) -> Answer {
         match command {
             Command::New(options) => {
                 self.session = Some(Session::new(session_options(options))?);
@@ -45,11 +45,11 @@ impl Peer {
                 Ok(json!(start.elapsed().as_millis() as u64))
             }
             Command::Footprint => Ok(json!(footprint())),
-            other => self.obey_session(other),
+            other => self.run_session_command(other),
         }
     }
 
-    fn obey_session(&mut self, command: Command) -> Answer {
+    fn run_session_command(&mut self, command: Command) -> Answer {
         let Some(session) = &self.session else { return Err(Error::Closed) };
         match command {
             Command::Listen => return session.listen().map(|conn_info| json!(conn_info)),
@@ -99,24 +99,24 @@ impl Peer {
                 self.operations.push(operation);
                 return Ok(json!(self.operations.len() - 1));
             }
-            other => return self.obey_posted(other),
+            other => return self.run_post_command(other),
         }
         Ok(Value::Null)
     }
 
-    fn obey_posted(&mut self, command: Command) -> Answer {
+    fn run_post_command(&mut self, command: Command) -> Answer {
         let find = |number: usize| self.operations.get(number).ok_or(Error::Released);
         match command {
             Command::PostOperation { operation } => find(operation)?.post(None)?,
             Command::WaitOperation { operation, timeout_ms } => {
                 find(operation)?.wait(Some(Duration::from_millis(timeout_ms)))?
             }
-            other => return self.obey_transfer(other),
+            other => return self.run_transfer_command(other),
         }
         Ok(Value::Null)
     }
 
-    fn obey_transfer(&mut self, command: Command) -> Answer {
+    fn run_transfer_command(&mut self, command: Command) -> Answer {
         let find = |number: usize| {
             self.transfers.get(number).and_then(Option::as_ref).ok_or(Error::Released)
         };
@@ -290,7 +290,7 @@ fn main() -> io::Result<()> {
         let command = serde_json::from_str(&line?)?;
         let start = Instant::now();
         let reply: Result<Value, Failure> =
-            peer.obey(command).map_err(|error| failure(&error, start.elapsed()));
+            peer.run_command(command).map_err(|error| failure(&error, start.elapsed()));
         serde_json::to_writer(&mut out, &reply)?;
         out.write_all(b"\n")?;
         out.flush()?;

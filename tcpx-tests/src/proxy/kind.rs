@@ -3,7 +3,7 @@
 
 /// A record of an authenticated link, which says of no frame what it is.
 pub const RECORD: u16 = 0;
-/// The listener's opening word.
+/// The listener's opening frame.
 pub const CHALLENGE: u16 = 1;
 /// The connector's proof.
 pub const HELLO: u16 = 2;
@@ -13,9 +13,9 @@ pub const WELCOME: u16 = 3;
 pub const HANDLES: u16 = 5;
 /// All comms were accepted.
 pub const OPEN: u16 = 6;
-/// The first word of a goodbye.
+/// The first frame of a goodbye.
 pub const GOODBYE: u16 = 9;
-/// The last word of an end that gives up.
+/// The last frame of an end that gives up.
 pub const ABORT: u16 = 11;
 /// A message is offered.
 pub const OFFER: u16 = 13;

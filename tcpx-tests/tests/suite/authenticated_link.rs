@@ -294,7 +294,7 @@ fn a_tampered_record_ends_that_peer_only() {
                 panic!("{name}");
             };
             assert_eq!(peer, from.1);
-            // The other end hears why, or finds the link closed.
+            // The other end learns the reason, or finds the link closed.
             assert!(matches!(others, Error::PeerGone { .. } | Error::PeerState { .. }), "{others}");
             proxied.goes_on();
         }

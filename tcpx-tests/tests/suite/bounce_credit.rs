@@ -119,8 +119,8 @@ fn join(hub: &mut Agent, conn_info: &[u8], name: &str) -> Result<Agent, String> 
     let mut peer = agent(4);
     peer.run(Command::New(Options { name: Some(name.into()), ..options(2) }));
     peer.run(Command::Load { peer: "hub".into(), conn_info: conn_info.to_vec() });
-    peer.tell(Command::Connect { peer: "hub".into() });
-    match peer.hear(PATIENCE) {
+    peer.send_command(Command::Connect { peer: "hub".into() });
+    match peer.receive_reply(PATIENCE) {
         Ok(_) => {
             hub.run(Command::Accept { peer: name.into() });
             Ok(peer)
@@ -170,9 +170,9 @@ fn peers_share_one_buffer_and_the_one_too_many_is_refused_with_the_numbers() {
     }
 
     let [first, others @ ..] = &mut peers;
-    first.tell(Command::Disconnect { peer: "hub".into() });
+    first.send_command(Command::Disconnect { peer: "hub".into() });
     hub.run(Command::Disconnect { peer: "a".into() });
-    first.hear(PATIENCE).expect("they part");
+    first.receive_reply(PATIENCE).expect("they part");
     let newcomer = join(&mut hub, &conn_info, "e").expect("what the first had is free");
     drop((newcomer, others));
 }

@@ -36,9 +36,9 @@ fn star(faults_of_hub: &str, faults_of_a: &str) -> Star {
         let mut agent = peers_to_run::agent_with(&[("TCPX_SOFT_FAULTS", faults)]);
         agent.run(Command::New(options.clone()));
         agent.run(Command::Load { peer: "hub".into(), conn_info: conn_info.clone() });
-        hub.tell(Command::Accept { peer: name.into() });
+        hub.send_command(Command::Accept { peer: name.into() });
         agent.run(Command::Connect { peer: "hub".into() });
-        hub.hear(PATIENCE).expect("it is accepted");
+        hub.receive_reply(PATIENCE).expect("it is accepted");
         agent
     });
     Star { hub, a, b }
@@ -67,7 +67,7 @@ fn hung_calls(agent: &mut Agent) -> u64 {
 }
 
 fn hear_nothing(agent: &mut Agent) {
-    let reply = agent.hear(Duration::ZERO);
+    let reply = agent.receive_reply(Duration::ZERO);
     assert!(matches!(reply, Err(Refusal::Silent)), "it has ended before: {reply:?}");
 }
 
@@ -78,7 +78,7 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
     // Both ways with b; b's part comes later.
     let (_, receive) = post(&mut hub, "b", false, LITTLE);
     post(&mut hub, "b", true, LITTLE);
-    hub.tell(Command::Disconnect { peer: "a".into() });
+    hub.send_command(Command::Disconnect { peer: "a".into() });
     let give_up_at = Instant::now() + PATIENCE;
     while state_of_its_peer(&mut a) != "closing" {
         assert!(Instant::now() < give_up_at, "the hub says no goodbye");
@@ -90,7 +90,7 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
     }
     hear_nothing(&mut hub);
     // It takes longer than a call of the plugin may.
-    let refusal = hub.hear(PATIENCE).expect_err("the comm does not close in time");
+    let refusal = hub.receive_reply(PATIENCE).expect_err("the comm does not close in time");
     assert_eq!(refusal.failure().kind, "PluginHangs");
     let give_up_at = Instant::now() + PATIENCE;
     while hung_calls(&mut hub) != 0 {
@@ -105,10 +105,10 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
 fn waiting_for_the_last_comm_to_close_uses_no_cpu() {
     let Star { mut hub, mut a, b: _b } = star("delay:closeSend/closeRecv@2=2000", "");
     let (before, began) = (hub.processor_time(), Instant::now());
-    hub.tell(Command::Disconnect { peer: "a".into() });
+    hub.send_command(Command::Disconnect { peer: "a".into() });
     a.run(Command::Disconnect { peer: "hub".into() });
     assert!(a.end(PATIENCE).is_some(), "its link ends with it");
-    hub.hear(PATIENCE).expect("the goodbye is answered");
+    hub.receive_reply(PATIENCE).expect("the goodbye is answered");
     assert!(began.elapsed() >= Duration::from_secs(2), "the second comm was not slow");
     let used = hub.processor_time() - before;
     assert!(used < Duration::from_millis(200), "{used:?} of two seconds");
@@ -133,7 +133,7 @@ fn memory_stays(delay: &str) {
     let memory_of_a = a.get(Command::Allocate { bytes: BYTES, memory: Memory::Host });
     let transfer = a.get(Command::Transfer { peer: "hub".into() });
     let posts = vec![PostSpec { memory: memory_of_a, offset: 0, bytes: BYTES, tag: 1 }];
-    a.tell(Command::Send { transfer, posts });
+    a.send_command(Command::Send { transfer, posts });
     assert!(a.wait_until_stopped(PATIENCE), "it sends nothing");
     a.kill();
     let ended_at = Instant::now();

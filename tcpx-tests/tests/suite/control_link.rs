@@ -47,7 +47,7 @@ fn closed_before_the_hello_and_before_the_welcome() {
 }
 
 #[test]
-#[ignore = "deep: all words of the handshake"]
+#[ignore = "deep: all frames of the handshake"]
 fn closed_in_the_handshake() {
     closed_at(&[
         (Direction::ToConnector, kind::CHALLENGE),
@@ -58,15 +58,15 @@ fn closed_in_the_handshake() {
     ]);
 }
 
-fn closed_at(words: &[(Direction, u16)]) {
-    for &(direction, frame) in words {
+fn closed_at(frames: &[(Direction, u16)]) {
+    for &(direction, frame) in frames {
         let (mut trio, proxy) = acquainted("");
         proxy.hold(direction, frame);
         trio.begin_to_connect();
         assert!(proxy.wait_until_held(PATIENCE), "the handshake came to frame {frame}");
         proxy.cut();
         let failure = trio.hear_failure();
-        // Before the hello it may have been any stranger at that address: the addresses' own errors
+        // Before the hello it may have been any process at that address: the addresses' own errors
         // are listed.
         let expected = if frame == kind::CHALLENGE { "Unreachable" } else { "PeerGone" };
         assert_eq!(failure.kind, expected, "frame {frame}: {failure:?}");
@@ -83,7 +83,7 @@ fn closed_while_data_flows() {
         trio.connect();
         let expected = trio.expect_from_witness();
         let transfer = trio.post_with_victim(hub_sends);
-        trio.hub.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+        trio.hub.send_command(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
         assert!(trio.victim.wait_until_stopped(PATIENCE), "data flows");
         proxy.cut();
         trio.victim.signal(Signal::CONT);
@@ -108,19 +108,19 @@ fn silent_for_longer_than_the_callers_deadline() {
     let (transfer, _) = trio.post_send_to_victim();
     assert!(proxy.wait_until_held(PATIENCE), "the victim announced its receive");
     proxy.swallow();
-    trio.hub.tell(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
+    trio.hub.send_command(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
     let failure = trio.hear_failure();
     assert_eq!(failure.kind, "Deadline", "{failure:?}");
     assert!((DEADLINE_MS..DEADLINE_MS + SLACK_MS).contains(&failure.after_ms), "{failure:?}");
     assert!(failure.text.contains("nothing was heard of it for"), "{failure:?}");
     trio.serve();
     trio.verify(expected);
-    // The words come after all: the message goes through, and so does the goodbye.
+    // The frames come after all: the message goes through, and so does the goodbye.
     proxy.release();
     trio.hub.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
-    trio.victim.tell(Command::Disconnect { peer: "hub".into() });
+    trio.victim.send_command(Command::Disconnect { peer: "hub".into() });
     trio.hub.run(Command::Disconnect { peer: "victim".into() });
-    trio.victim.hear(PATIENCE).expect("goodbye");
+    trio.victim.receive_reply(PATIENCE).expect("goodbye");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn closed_in_the_goodbye() {
     let (mut trio, proxy) = acquainted("");
     trio.connect();
     proxy.hold(Direction::ToConnector, kind::GOODBYE);
-    trio.hub.tell(Command::Disconnect { peer: "victim".into() });
+    trio.hub.send_command(Command::Disconnect { peer: "victim".into() });
     // It is an answer, so the hub has said its own.
     assert!(proxy.wait_until_held(PATIENCE), "the victim said goodbye");
     proxy.cut();
@@ -165,7 +165,7 @@ fn data_sockets_cut(faults: &[&str]) {
         trio.introduce();
         trio.connect();
         let transfer = trio.post_with_victim(fault.contains("recv"));
-        trio.hub.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+        trio.hub.send_command(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
         let failure = trio.hear_failure();
         match failure.kind.as_str() {
             "Plugin" => assert!(failure.text.contains("channel 0"), "{fault}: {failure:?}"),
@@ -183,21 +183,21 @@ fn data_sockets_cut(faults: &[&str]) {
     }
 }
 
-/// What a stranger hears until it is thrown out, or nothing more comes.
-fn heard(mut stranger: TcpStream) -> Vec<u8> {
-    stranger.set_read_timeout(Some(PATIENCE)).expect("a deadline");
-    let mut words = Vec::new();
-    match stranger.read_to_end(&mut words) {
+/// Returns the bytes that a stray connection reads until it is closed, or nothing more comes.
+fn received_until_closed(mut stray: TcpStream) -> Vec<u8> {
+    stray.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+    let mut bytes = Vec::new();
+    match stray.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // Thrown out with words of its own unread.
+        // Closed with bytes of its own unread.
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
     }
-    words
+    bytes
 }
 
-fn dial(address: SocketAddr, words: &[u8]) -> TcpStream {
+fn dial(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the control listener is there");
-    stream.write_all(words).expect("a fresh connection takes a few bytes");
+    stream.write_all(bytes).expect("a fresh connection takes a few bytes");
     stream
 }
 
@@ -216,8 +216,8 @@ fn a_hello_that_is_replayed_or_thrown_back_proves_nothing() {
     let body = [&welcome[frame::HEADER_BYTES..], &[0; 32]].concat();
     let mut reflected = Vec::new();
     frame::append(&mut reflected, kind::HELLO, |out| out.extend_from_slice(&body));
-    for words in [hello, &reflected] {
-        let answer = heard(dial(address, words));
+    for bytes in [hello, &reflected] {
+        let answer = received_until_closed(dial(address, bytes));
         let text = String::from_utf8_lossy(&answer);
         assert!(text.contains("wrong secret"), "{text:?}");
         assert!(!has_frame(&answer, kind::WELCOME), "{text:?}");
@@ -226,13 +226,13 @@ fn a_hello_that_is_replayed_or_thrown_back_proves_nothing() {
     trio.exchange_with_victim();
 }
 
-/// Whether a frame of this type is among the words.
-fn has_frame(mut words: &[u8], kind: u16) -> bool {
-    while let Ok(Some(split)) = frame::split(words, usize::MAX) {
+/// Whether a frame of this type is among the bytes.
+fn has_frame(mut bytes: &[u8], kind: u16) -> bool {
+    while let Ok(Some(split)) = frame::split(bytes, usize::MAX) {
         if split.kind == kind {
             return true;
         }
-        words = &words[split.taken..];
+        bytes = &bytes[split.taken..];
     }
     false
 }
@@ -245,9 +245,9 @@ fn unauthenticated_connections_do_not_keep_a_peer_out() {
     let unknown = [0, 0, 0, 0, 0xff, 0xff, 0, 0];
     let garbage: Vec<u8> =
         (0..4096u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let thrown_out: Vec<TcpStream> =
+    let closed: Vec<TcpStream> =
         [&b"GET / HTTP/1.0\r\n\r\n"[..], b"SSH-2.0-scanner\r\n", &oversized, &unknown, &garbage]
-            .map(|words| dial(address, words))
+            .map(|bytes| dial(address, bytes))
             .into();
     // Scanners that only look, and connections that are half open: silent, or in the middle of a
     // header or a body.
@@ -259,13 +259,13 @@ fn unauthenticated_connections_do_not_keep_a_peer_out() {
             .iter()
             .cycle()
             .take(40)
-            .map(|words| dial(address, words))
+            .map(|bytes| dial(address, bytes))
             .collect();
     trio.connect();
     trio.exchange_with_victim();
-    for stranger in thrown_out {
+    for stray in closed {
         // The greeting, and no more than a frame or two: nothing of it is worth much memory.
-        assert!(heard(stranger).len() < 1024);
+        assert!(received_until_closed(stray).len() < 1024);
     }
     drop(silent);
     trio.exchange_with_victim();

@@ -85,12 +85,12 @@ fn a_message_after_the_cut(hosts: &[Side], fate: PacketFate) {
     let Some(mut it) = Hosts::connected(Network::with_filters_or_skip(), 2_000) else { return };
     it.cut(hosts, fate);
     let (send, receive) = post(&mut it.pair, Side::Left);
-    it.pair.right.tell(Command::Wait { transfer: receive, timeout_ms: ENDLESS_MS });
-    // Whether the system takes the bytes or not: the sender hears of it.
+    it.pair.right.send_command(Command::Wait { transfer: receive, timeout_ms: ENDLESS_MS });
+    // Whether the system takes the bytes or not: the sender gets the error.
     let _ = it.pair.left.ask(Command::Wait { transfer: send, timeout_ms: ENDLESS_MS });
     let sender = it.pair.left.first_refusal(&Command::Transfer { peer: "right".into() });
     assert_typed(&sender);
-    let receiver = it.pair.right.hear(PATIENCE).expect_err("nothing arrives").failure();
+    let receiver = it.pair.right.receive_reply(PATIENCE).expect_err("nothing arrives").failure();
     assert_typed(&receiver);
 }
 
@@ -160,8 +160,8 @@ fn a_host_that_is_gone_ends_an_endless_wait() {
     let posts = vec![PostSpec { memory, offset: 0, bytes: BYTES, tag: 1 }];
     let receive = it.pair.post(Side::Left, false, posts);
     it.network.set_link(false).expect("ip");
-    it.pair.left.tell(Command::Wait { transfer: receive, timeout_ms: ENDLESS_MS });
-    let failure = it.pair.left.hear(PATIENCE).expect_err("the peer has gone").failure();
+    it.pair.left.send_command(Command::Wait { transfer: receive, timeout_ms: ENDLESS_MS });
+    let failure = it.pair.left.receive_reply(PATIENCE).expect_err("the peer has gone").failure();
     println!(
         "limit {limit_ms} ms: {} after {} ms: {}",
         failure.kind, failure.after_ms, failure.text

@@ -157,13 +157,13 @@ fn a_killed_peer_is_noticed_at_once_in_every_phase() {
         if phase == "idle" {
             pair.left.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
         } else {
-            pair.left.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+            pair.left.send_command(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
         }
         pair.right.kill();
         let failure = if phase == "idle" {
             pair.left.first_refusal(&Command::Transfer { peer: "right".into() })
         } else {
-            pair.left.hear(2 * PATIENCE).unwrap_err().failure()
+            pair.left.receive_reply(2 * PATIENCE).unwrap_err().failure()
         };
         assert_eq!(failure.kind, "PeerGone", "{phase}: {failure:?}");
         for words in ["peer right", "killed"] {
@@ -202,8 +202,8 @@ fn a_frozen_peer_ends_at_the_callers_deadline_and_is_reported_silent() {
     let failure = refuse(&mut pair.left, Command::Disconnect { peer: "right".into() }, "Deadline");
     assert_in_time(&failure, HASTE_MS);
     pair.right.signal(Signal::CONT);
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
-    let failure = pair.right.hear(2 * PATIENCE).unwrap_err().failure();
+    pair.right.send_command(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
+    let failure = pair.right.receive_reply(2 * PATIENCE).unwrap_err().failure();
     assert_eq!(failure.kind, "PeerGone", "{failure:?}");
     // No end is left to wait for.
     pair.left.run(Command::Close);
@@ -216,9 +216,9 @@ fn a_peer_that_ends_does_not_harm_another() {
     third.run(Command::New(patient()));
     let conn_info: Vec<u8> = pair.right.get(Command::Listen);
     third.run(Command::Load { peer: "right".into(), conn_info });
-    pair.right.tell(Command::Accept { peer: "third".into() });
+    pair.right.send_command(Command::Accept { peer: "third".into() });
     third.run(Command::Connect { peer: "right".into() });
-    pair.right.hear(PATIENCE).unwrap();
+    pair.right.receive_reply(PATIENCE).unwrap();
     let memory: u64 = third.get(Command::Allocate { bytes: 50_000_000, memory: Memory::Device });
     let transfer: usize = third.get(Command::Transfer { peer: "right".into() });
     third.run(Command::Send {
@@ -261,11 +261,11 @@ fn dropping_a_session_in_full_traffic_is_quick_and_clean() {
     let receive =
         pair.post(Side::Right, false, vec![PostSpec { memory: right, offset: 0, bytes, tag: 1 }]);
     pair.post(Side::Left, true, vec![PostSpec { memory: left, offset: 0, bytes, tag: 1 }]);
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
+    pair.right.send_command(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let close_ms: u64 = pair.left.get(Command::Close);
     assert!(close_ms < HASTE_MS + SLACK_MS, "{close_ms}");
     // Either all of it was drained before the goodbye, or the peer was told.
-    match pair.right.hear(2 * PATIENCE) {
+    match pair.right.receive_reply(2 * PATIENCE) {
         Ok(_) => {}
         Err(refusal) => assert_eq!(refusal.failure().kind, "PeerGone"),
     }

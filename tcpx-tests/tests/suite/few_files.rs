@@ -1,4 +1,4 @@
-//! A session whose process may open few files, and many strangers at its control port.
+//! A session whose process may open few files, and many stray connections at its control port.
 
 use std::net::TcpStream;
 use std::process::Command as Process;
@@ -22,7 +22,7 @@ fn peers_connect_past_silent_connections_to_a_process_with_few_files() {
     listener.run(Command::New(Options { progress_thread: true, ..Options::default() }));
     let conn_info: Vec<u8> = listener.get(Command::Listen);
     let address = tcpx_tests::control_addresses(&conn_info)[0];
-    let strangers: Vec<TcpStream> =
+    let strays: Vec<TcpStream> =
         (0..500).map(|_| TcpStream::connect(address).expect("the system takes it in")).collect();
     // One after the other: five peers at once would need more files than there are.
     for number in 0..5 {
@@ -30,13 +30,13 @@ fn peers_connect_past_silent_connections_to_a_process_with_few_files() {
         let mut peer = agent(1024);
         peer.run(Command::New(Options::default()));
         peer.run(Command::Load { peer: "listener".into(), conn_info: conn_info.clone() });
-        listener.tell(Command::Accept { peer: name.clone() });
-        peer.tell(Command::Connect { peer: "listener".into() });
-        peer.hear(PATIENCE).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
-        listener.hear(PATIENCE).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
-        listener.tell(Command::Disconnect { peer: name });
+        listener.send_command(Command::Accept { peer: name.clone() });
+        peer.send_command(Command::Connect { peer: "listener".into() });
+        peer.receive_reply(PATIENCE).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
+        listener.receive_reply(PATIENCE).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
+        listener.send_command(Command::Disconnect { peer: name });
         peer.run(Command::Disconnect { peer: "listener".into() });
-        listener.hear(PATIENCE).expect("a goodbye");
+        listener.receive_reply(PATIENCE).expect("a goodbye");
     }
-    drop(strangers);
+    drop(strays);
 }

@@ -2,8 +2,8 @@
 //! in for GPUs.
 
 mod ending;
+mod events;
 mod groups;
 mod moving;
 mod preparing;
 pub(crate) mod served;
-mod telling;

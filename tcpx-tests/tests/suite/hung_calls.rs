@@ -45,9 +45,9 @@ impl Star {
     }
 
     fn connect_a(&mut self) {
-        self.hub.tell(Command::Accept { peer: "a".into() });
+        self.hub.send_command(Command::Accept { peer: "a".into() });
         self.a.run(Command::Connect { peer: "hub".into() });
-        self.hub.hear(PATIENCE).expect("a is accepted");
+        self.hub.receive_reply(PATIENCE).expect("a is accepted");
     }
 
     /// The hub answers every peer that connects, whatever its program does.
@@ -71,7 +71,7 @@ impl Star {
 
     /// The hub's command has ended because of the call.
     fn hub_hears_of(&mut self, call: &str) {
-        check(&self.hub.hear(PATIENCE).expect_err("the call does not return"), call);
+        check(&self.hub.receive_reply(PATIENCE).expect_err("the call does not return"), call);
     }
 
     /// The hub counts the call, and closes in time.
@@ -105,10 +105,10 @@ fn post(agent: &mut Agent, peer: &str, is_send: bool) -> (u64, usize) {
 fn a_connect_that_hangs(call: &str) {
     let mut star = Star::hanging_in(call);
     star.load();
-    star.hub.tell(Command::Accept { peer: "a".into() });
-    star.a.tell(Command::Connect { peer: "hub".into() });
+    star.hub.send_command(Command::Accept { peer: "a".into() });
+    star.a.send_command(Command::Connect { peer: "hub".into() });
     star.hub_hears_of(call);
-    let refusal = star.a.hear(PATIENCE).expect_err("the hub gives up");
+    let refusal = star.a.receive_reply(PATIENCE).expect_err("the hub gives up");
     assert!(refusal.failure().text.contains("TCPX-733"), "the hub says why");
     star.connect_b();
     star.accept_b();
@@ -124,7 +124,7 @@ fn a_registration_that_hangs() {
     star.accept_b();
     let (_, transfer) = post(&mut star.hub, "a", true);
     post(&mut star.a, "hub", false);
-    star.hub.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+    star.hub.send_command(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
     star.hub_hears_of("regMr");
     star.exchange_with_b();
     star.end();
@@ -141,7 +141,7 @@ fn a_deregistration_that_hangs() {
     for (agent, transfer) in [(&mut star.hub, of_hub), (&mut star.a, of_a)] {
         agent.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
     }
-    star.hub.tell(Command::Deregister { memory });
+    star.hub.send_command(Command::Deregister { memory });
     star.hub_hears_of("deregMr");
     star.exchange_with_b();
     star.end();
@@ -154,7 +154,7 @@ fn a_close_that_hangs() {
     star.connect_b();
     star.accept_b();
     star.exchange_with_b();
-    star.hub.tell(Command::Disconnect { peer: "a".into() });
+    star.hub.send_command(Command::Disconnect { peer: "a".into() });
     star.hub_hears_of("closeSend");
     star.exchange_with_b();
     star.end();

@@ -1,6 +1,6 @@
-//! The link between two hosts is cut in every phase of a peer's life, and mended: errors come with
-//! their deadlines, name the peer, and leave another peer alone; what is mended in time goes on;
-//! and afterwards the name works again.
+//! The link between two hosts is cut in every phase of a peer's life, and restored: errors come
+//! with their deadlines, name the peer, and leave another peer alone; what is restored in time goes
+//! on; and afterwards the name works again.
 //!
 //! The phase is exact: the software plugin of the peer stops its process at a scripted call, and it
 //! goes on once the link is cut.
@@ -60,7 +60,7 @@ impl Hosts {
         self.network.set_link(false).expect("ip");
     }
 
-    fn mend(&self) {
+    fn restore(&self) {
         self.network.set_link(true).expect("ip");
     }
 }
@@ -77,12 +77,12 @@ fn bring_to(trio: &mut Trio, phase: Phase, timeout_ms: u64) -> Option<usize> {
         Phase::Connect => None,
         Phase::Send | Phase::Receive => {
             let transfer = trio.post_with_victim(phase == Phase::Receive);
-            trio.hub.tell(Command::Wait { transfer, timeout_ms });
+            trio.hub.send_command(Command::Wait { transfer, timeout_ms });
             Some(transfer)
         }
         Phase::Close => {
             // The victim answers by itself, so the hub is in its goodbye when the victim closes.
-            trio.hub.tell(Command::Disconnect { peer: "victim".into() });
+            trio.hub.send_command(Command::Disconnect { peer: "victim".into() });
             None
         }
     };
@@ -106,7 +106,7 @@ fn assert_too_late(trio: &mut Trio, phase: Phase) {
     assert!(failure.text.contains("during "), "{failure:?}");
 }
 
-fn cut_and_mended_too_late(phase: Phase, call: &str) {
+fn cut_and_restored_too_late(phase: Phase, call: &str) {
     let Some(network) = Network::lay_or_skip() else { return };
     let hosts = Hosts { network };
     let mut trio = hosts.trio(&format!("freeze:{call}"), DEADLINE_MS);
@@ -117,11 +117,11 @@ fn cut_and_mended_too_late(phase: Phase, call: &str) {
     trio.serve();
     assert_too_late(&mut trio, phase);
     trio.verify(expected);
-    hosts.mend();
+    hosts.restore();
     hosts.replace_victim(&mut trio);
 }
 
-fn cut_and_mended_in_time(phase: Phase, call: &str) {
+fn cut_and_restored_in_time(phase: Phase, call: &str) {
     let Some(network) = Network::lay_or_skip() else { return };
     let hosts = Hosts { network };
     let mut trio = hosts.trio(&format!("freeze:{call}"), PATIENCE_MS);
@@ -130,12 +130,14 @@ fn cut_and_mended_in_time(phase: Phase, call: &str) {
     hosts.cut();
     trio.victim.signal(Signal::CONT);
     trio.serve();
-    hosts.mend();
+    hosts.restore();
     if phase == Phase::Receive {
         // The second message finds its receiver only now.
         trio.receive_the_rest();
     }
-    trio.hub.hear(PATIENCE).unwrap_or_else(|refusal| panic!("{call}, {transfer:?}: {refusal:?}"));
+    trio.hub
+        .receive_reply(PATIENCE)
+        .unwrap_or_else(|refusal| panic!("{call}, {transfer:?}: {refusal:?}"));
     trio.verify(expected);
 }
 
@@ -162,7 +164,7 @@ const CALLS: [(Phase, &str); 7] = [
 #[ignore = "deep: network namespaces, in all phases"]
 fn cut_for_longer_than_the_deadline() {
     at_once(CALLS.map(|(phase, call)| {
-        Box::new(move || cut_and_mended_too_late(phase, call)) as Box<dyn FnOnce() + Send>
+        Box::new(move || cut_and_restored_too_late(phase, call)) as Box<dyn FnOnce() + Send>
     }));
 }
 
@@ -172,7 +174,7 @@ fn cut_for_a_moment() {
     // Without a route new connections fail at once, so connecting is not among these.
     let calls = CALLS.into_iter().filter(|(phase, _)| *phase != Phase::Connect);
     at_once(calls.map(|(phase, call)| {
-        Box::new(move || cut_and_mended_in_time(phase, call)) as Box<dyn FnOnce() + Send>
+        Box::new(move || cut_and_restored_in_time(phase, call)) as Box<dyn FnOnce() + Send>
     }));
 }
 
@@ -188,7 +190,7 @@ fn cut_in_the_handshake() {
     // The system takes the connection; the stopped process never greets.
     trio.victim.signal(Signal::STOP);
     assert!(trio.victim.wait_until_stopped(PATIENCE));
-    trio.hub.tell(Command::Connect { peer: "victim".into() });
+    trio.hub.send_command(Command::Connect { peer: "victim".into() });
     let give_up_at = Instant::now() + PATIENCE;
     while !hosts.network.is_connected_to(port).expect("ip") {
         assert!(Instant::now() < give_up_at, "the hub reaches the control listener");
@@ -198,7 +200,7 @@ fn cut_in_the_handshake() {
     trio.serve();
     assert_too_late(&mut trio, Phase::Close);
     trio.verify(expected);
-    hosts.mend();
+    hosts.restore();
     hosts.replace_victim(&mut trio);
 }
 
@@ -211,13 +213,13 @@ fn cut_before_anything() {
     let expected = trio.expect_from_witness();
     trio.introduce();
     hosts.cut();
-    trio.hub.tell(Command::Connect { peer: "victim".into() });
+    trio.hub.send_command(Command::Connect { peer: "victim".into() });
     trio.serve();
     let failure = trio.hear_failure();
     assert!(["Unreachable", "Deadline"].contains(&failure.kind.as_str()), "{failure:?}");
     assert!(failure.after_ms < DEADLINE_MS + SLACK_MS, "{failure:?}");
     trio.verify(expected);
-    hosts.mend();
+    hosts.restore();
     hosts.replace_victim(&mut trio);
 }
 
@@ -236,13 +238,13 @@ fn the_data_sockets_alone_are_cut() {
     assert!(trio.victim.wait_until_stopped(PATIENCE), "data flows");
     hosts.network.cut_others(port, &[Side::Left, Side::Right], PacketFate::Lost).expect("nft");
     trio.victim.signal(Signal::CONT);
-    trio.hub.tell(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
+    trio.hub.send_command(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
     trio.serve();
     assert_too_late(&mut trio, Phase::Receive);
     trio.verify(expected);
     hosts.network.unblock().expect("nft");
     trio.hub.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
-    trio.victim.hear(PATIENCE).expect("the victim posted its sends");
+    trio.victim.receive_reply(PATIENCE).expect("the victim posted its sends");
     trio.exchange_with_victim();
 }
 

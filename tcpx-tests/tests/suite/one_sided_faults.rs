@@ -129,10 +129,10 @@ impl ProxiedTrio {
             proxy.hold(direction, frame);
         }
         // It may be the victim's last call.
-        initiator.tell(Command::PostOperation { operation });
+        initiator.send_command(Command::PostOperation { operation });
         if hub_asks {
-            initiator.hear(PATIENCE).expect("it is not under way");
-            initiator.tell(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
+            initiator.receive_reply(PATIENCE).expect("it is not under way");
+            initiator.send_command(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
         }
         if let Frame(..) = moment {
             assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its frame");
@@ -169,7 +169,7 @@ fn target_struck(is_write: bool, fault: PeerFault, moment: FaultMoment) {
     let expected = setup.trio.expect_from_witness();
     setup.strike(true, is_write, fault, moment);
     setup.trio.serve();
-    match setup.trio.hub.hear(2 * PATIENCE) {
+    match setup.trio.hub.receive_reply(2 * PATIENCE) {
         // The system has all that it sent.
         Ok(_) => assert!(is_too_late(moment), "{moment:?}, {fault:?}: it goes well"),
         Err(refusal) => {
@@ -290,7 +290,7 @@ fn cut_off(is_write: bool, cut: PathCut) {
         proxy.hold(direction, frame);
     }
     trio.hub.run(Command::PostOperation { operation });
-    trio.hub.tell(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
+    trio.hub.send_command(Command::WaitOperation { operation, timeout_ms: PATIENCE_MS });
     if let PathCut::Link(..) = cut {
         assert!(proxy.wait_until_held(PATIENCE), "the operation comes to its frame");
         proxy.cut();

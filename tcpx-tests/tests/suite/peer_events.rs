@@ -16,7 +16,7 @@ fn peer(conn_info: &[u8]) -> Agent {
     let mut agent = peers_to_run::agent_with(&[("TCPX_PEER_LOOPBACK", "1")]);
     agent.run(Command::New(Options { progress_thread: true, ..Options::default() }));
     agent.run(Command::Load { peer: "here".into(), conn_info: conn_info.to_vec() });
-    agent.tell(Command::Connect { peer: "here".into() });
+    agent.send_command(Command::Connect { peer: "here".into() });
     agent
 }
 
@@ -44,7 +44,7 @@ fn a_killed_peer_and_the_next_of_its_name_are_reported() {
         session.start_accept("there").expect("the name is free");
         let mut peer = peer(&conn_info);
         assert!(matches!(next_state(&session), PeerState::Up));
-        peer.hear(PATIENCE).expect("it is connected");
+        peer.receive_reply(PATIENCE).expect("it is connected");
         peer.signal(Signal::KILL);
         let state = next_state(&session);
         let PeerState::Failed(Error::PeerGone { how, .. }) = state else { panic!("{state:?}") };

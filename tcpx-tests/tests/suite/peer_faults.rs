@@ -119,11 +119,11 @@ fn struck_in_a_call(phase: Phase, fault: PeerFault, call: &str) {
         Phase::Connect => {}
         Phase::Send | Phase::Receive => {
             let transfer = trio.post_with_victim(phase == Phase::Receive);
-            trio.hub.tell(Command::Wait { transfer, timeout_ms: deadline_ms });
+            trio.hub.send_command(Command::Wait { transfer, timeout_ms: deadline_ms });
         }
         Phase::Close => {
             // The victim answers by itself, so the hub is in its goodbye when the victim closes.
-            trio.hub.tell(Command::Disconnect { peer: "victim".into() });
+            trio.hub.send_command(Command::Disconnect { peer: "victim".into() });
         }
     }
     fault.wait_until_fallen(&mut trio.victim);

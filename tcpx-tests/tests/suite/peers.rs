@@ -45,7 +45,7 @@ fn sixteen_named_peers_at_once_each_in_both_directions() {
         (0..PEERS).map(|n| (format!("peer-{n}"), agent(&format!("peer-{n}")))).collect();
     for (_, peer) in &mut peers {
         peer.run(Command::Load { peer: "hub".into(), conn_info: conn_info.clone() });
-        peer.tell(Command::Connect { peer: "hub".into() });
+        peer.send_command(Command::Connect { peer: "hub".into() });
     }
     // Accepted in another order than they came in: a name goes only to a peer that claims it.
     for (name, _) in peers.iter().rev() {
@@ -53,7 +53,7 @@ fn sixteen_named_peers_at_once_each_in_both_directions() {
     }
     let mut rows = Vec::new();
     for (number, (name, peer)) in peers.iter_mut().enumerate() {
-        peer.hear(PATIENCE).expect("connected");
+        peer.receive_reply(PATIENCE).expect("connected");
         let allocate = Command::Allocate { bytes: BYTES, memory: Memory::Device };
         let (up, down): (u64, u64) = (peer.get(allocate.clone()), peer.get(allocate.clone()));
         let (hub_up, hub_down): (u64, u64) = (hub.get(allocate.clone()), hub.get(allocate));
@@ -107,11 +107,11 @@ fn a_session_connects_and_accepts_at_the_same_time() {
     for index in 0..3 {
         let next = (index + 1) % 3;
         let (from, to) = (agents[index].0, agents[next].0);
-        agents[index].1.tell(Command::Connect { peer: to.into() });
-        agents[next].1.tell(Command::Accept { peer: from.into() });
+        agents[index].1.send_command(Command::Connect { peer: to.into() });
+        agents[next].1.send_command(Command::Accept { peer: from.into() });
     }
     for index in [0, 1, 1, 2, 2, 0] {
-        agents[index].1.hear(PATIENCE).expect("connected both ways");
+        agents[index].1.receive_reply(PATIENCE).expect("connected both ways");
     }
     for (_, agent) in &mut agents {
         let stats: Value = agent.get(Command::Stats);
@@ -139,9 +139,9 @@ fn a_name_that_is_taken_or_unknown_is_an_error() {
     refuse(&mut left, Command::Transfer { peer: "unknown".into() }, "UnknownPeer");
     refuse(&mut left, Command::Accept { peer: "right".into() }, "PeerState");
     left.run(Command::Load { peer: "right".into(), conn_info: conn_info.clone() });
-    left.tell(Command::Connect { peer: "right".into() });
+    left.send_command(Command::Connect { peer: "right".into() });
     right.run(Command::Accept { peer: "left".into() });
-    left.hear(PATIENCE).expect("connected");
+    left.receive_reply(PATIENCE).expect("connected");
     let text = refuse(&mut left, Command::Connect { peer: "right".into() }, "PeerState");
     assert!(text.contains("disconnect it first"), "{text}");
     refuse(&mut right, Command::Accept { peer: "left".into() }, "PeerState");
@@ -166,9 +166,9 @@ fn different_channel_counts_and_chunks_agree_on_the_smaller() {
     let (mut left, mut right) = (start(5, 65_536), start(3, 262_144));
     let conn_info: Vec<u8> = right.get(Command::Listen);
     left.run(Command::Load { peer: "right".into(), conn_info });
-    left.tell(Command::Connect { peer: "right".into() });
+    left.send_command(Command::Connect { peer: "right".into() });
     right.run(Command::Accept { peer: "left".into() });
-    left.hear(PATIENCE).expect("connected");
+    left.receive_reply(PATIENCE).expect("connected");
     for agent in [&mut left, &mut right] {
         let stats: Value = agent.get(Command::Stats);
         let peer = &stats["peers"][0];
@@ -185,13 +185,13 @@ fn a_goodbye_right_after_connecting_reaches_a_slower_peer() {
     for _ in 0..20 {
         // Neither end waits for the other: left may say goodbye while right still connects its
         // comms, and the other way round.
-        left.tell(Command::Connect { peer: "right".into() });
-        left.tell(Command::Disconnect { peer: "right".into() });
-        right.tell(Command::Accept { peer: "left".into() });
-        right.tell(Command::Disconnect { peer: "left".into() });
+        left.send_command(Command::Connect { peer: "right".into() });
+        left.send_command(Command::Disconnect { peer: "right".into() });
+        right.send_command(Command::Accept { peer: "left".into() });
+        right.send_command(Command::Disconnect { peer: "left".into() });
         for agent in [&mut left, &mut right] {
-            agent.hear(PATIENCE).expect("connected");
-            agent.hear(PATIENCE).expect("parted");
+            agent.receive_reply(PATIENCE).expect("connected");
+            agent.receive_reply(PATIENCE).expect("parted");
         }
     }
 }

@@ -25,7 +25,7 @@ fn agent(faults: Option<&str>, shape: Option<&str>) -> Agent {
 }
 
 /// Two sessions that are not connected yet; the left one sends.
-fn strangers(left_faults: Option<&str>, right_faults: Option<&str>) -> Pair {
+fn faulty_pair(left_faults: Option<&str>, right_faults: Option<&str>) -> Pair {
     let mut pair = Pair { left: agent(left_faults, None), right: agent(right_faults, None) };
     pair.left.run(Command::New(options()));
     pair.right.run(Command::New(options()));
@@ -54,7 +54,7 @@ fn transfer(pair: &mut Pair, memory: Memory, timeout: Duration) -> (Reply, Reply
     replies
 }
 
-/// The error names the call and its code at one end; the other end hears of it.
+/// The error names the call and its code at one end; the other end gets the same error.
 fn assert_failed(call: &str, faulty: Reply, other: Reply) {
     let failure = faulty.expect_err(call).failure();
     assert_eq!(failure.kind, "Plugin", "{call}: {failure:?}");
@@ -81,7 +81,7 @@ fn recover(pair: &mut Pair) {
 #[test]
 fn calls_of_the_connecting_phase() {
     for call in ["listen", "connect", "accept"] {
-        let mut pair = strangers(None, Some(&format!("rc:{call}@1=2")));
+        let mut pair = faulty_pair(None, Some(&format!("rc:{call}@1=2")));
         let (left, right) = pair.join("left", "right").expect_err(call);
         assert_failed(call, right, left);
         recover(&mut pair);
@@ -94,7 +94,7 @@ fn calls_of_the_sending_end() {
         // A passing error 2 from `test` is forgiven, so three in a row are needed.
         let numbers = if call == "test" { number..number + 3 } else { number..number + 1 };
         let faults: Vec<String> = numbers.map(|number| format!("rc:{call}@{number}=2")).collect();
-        let mut pair = strangers(Some(&faults.join(";")), None);
+        let mut pair = faulty_pair(Some(&faults.join(";")), None);
         pair.join("left", "right").expect("connecting is not disturbed");
         let (left, right) = transfer(&mut pair, Memory::Device, PATIENCE);
         assert_failed(call, left, right);
@@ -106,7 +106,7 @@ fn calls_of_the_sending_end() {
 fn an_idle_comm_that_dies() {
     // The sending comms are looked at first: channel 0's, then channel 1's.
     for (call, direction) in [(1, "during send"), (2, "during receive")] {
-        let mut pair = strangers(None, Some(&format!("rc:checkComm@{call}=2")));
+        let mut pair = faulty_pair(None, Some(&format!("rc:checkComm@{call}=2")));
         pair.join("left", "right").expect("connecting is not disturbed");
         let failure = pair.right.first_refusal(&Command::Transfer { peer: "left".into() });
         assert_eq!(failure.kind, "Plugin", "{failure:?}");
@@ -131,12 +131,12 @@ fn a_chunk_that_never_arrives() {
     let (left, right) = pair.allocate(BYTES, Memory::Device);
     let post = |memory| vec![PostSpec { memory, offset: 0, bytes: BYTES, tag: 1 }];
     let receive = pair.post(Side::Right, false, post(right));
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
+    pair.right.send_command(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     pair.post(Side::Left, true, post(left));
     // It is done for the sender, which goes on making progress.
     let told = pair.left.first_refusal(&Command::Transfer { peer: "right".into() });
     assert_eq!(told.kind, "PeerGone", "{told:?}");
-    let failure = pair.right.hear(2 * PATIENCE).expect_err("a chunk is missing").failure();
+    let failure = pair.right.receive_reply(2 * PATIENCE).expect_err("a chunk is missing").failure();
     assert_eq!(failure.kind, "PeerGone", "{failure:?}");
     for words in ["peer left", "during receive", "on channel 0", "[TCPX-732]"] {
         assert!(failure.text.contains(words), "{words}: {failure:?}");
@@ -155,7 +155,7 @@ fn calls_of_the_receiving_end() {
         ("irecvConsumed", 3, Memory::Device),
         ("iflush", 2, Memory::Host),
     ] {
-        let mut pair = strangers(None, Some(&format!("rc:{call}@{number}=2")));
+        let mut pair = faulty_pair(None, Some(&format!("rc:{call}@{number}=2")));
         pair.join("left", "right").expect("connecting is not disturbed");
         let (left, right) = transfer(&mut pair, memory, PATIENCE);
         assert_failed(call, right, left);
@@ -165,7 +165,7 @@ fn calls_of_the_receiving_end() {
 
 #[test]
 fn one_passing_error_of_test_is_forgiven() {
-    let mut pair = strangers(Some("rc:test@5=2"), Some("rc:test@9=2"));
+    let mut pair = faulty_pair(Some("rc:test@5=2"), Some("rc:test@9=2"));
     pair.join("left", "right").expect("connecting is not disturbed");
     let replies = transfer(&mut pair, Memory::Device, PATIENCE);
     assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
@@ -175,7 +175,7 @@ fn one_passing_error_of_test_is_forgiven() {
 #[test]
 fn failures_of_closing_calls_are_harmless() {
     for call in ["deregMr", "closeSend/closeRecv", "closeListen"] {
-        let mut pair = strangers(Some(&format!("rc:{call}@1=2")), None);
+        let mut pair = faulty_pair(Some(&format!("rc:{call}@1=2")), None);
         pair.join("left", "right").expect(call);
         let replies = transfer(&mut pair, Memory::Device, PATIENCE);
         assert!(replies.0.is_ok() && replies.1.is_ok(), "{call}: {replies:?}");
@@ -189,7 +189,7 @@ fn a_cut_data_socket_is_an_error_and_not_a_hang() {
     for (left, right) in
         [(Some("cut:send.data0@700000"), None), (None, Some("cut:recv.data0@700000"))]
     {
-        let mut pair = strangers(left, right);
+        let mut pair = faulty_pair(left, right);
         pair.join("left", "right").expect("connecting is not disturbed");
         let (sent, received) = transfer(&mut pair, Memory::Device, PATIENCE);
         let failure = received.expect_err("half of it never came").failure();

@@ -30,8 +30,8 @@ fn a_frozen_peer_ends_an_endless_wait(is_send: bool, phase: &str) {
     let mut pair = pair(1_500, true);
     let transfer = post(&mut pair, is_send);
     pair.right.signal(Signal::STOP);
-    pair.left.tell(Command::Wait { transfer, timeout_ms: ENDLESS_MS });
-    let failure = pair.left.hear(PATIENCE).expect_err("it is frozen").failure();
+    pair.left.send_command(Command::Wait { transfer, timeout_ms: ENDLESS_MS });
+    let failure = pair.left.receive_reply(PATIENCE).expect_err("it is frozen").failure();
     assert_eq!(failure.kind, "PeerGone", "{failure:?}");
     for words in ["peer right", phase, "nothing was heard of it for", "frozen"] {
         assert!(failure.text.contains(words), "{words}: {failure:?}");
@@ -60,8 +60,8 @@ fn a_peer_without_a_progress_thread_may_be_silent() {
     let mut pair = pair(400, false);
     let transfer = post(&mut pair, true);
     pair.right.signal(Signal::STOP);
-    pair.left.tell(Command::Wait { transfer, timeout_ms: 1_600 });
-    let failure = pair.left.hear(PATIENCE).expect_err("no receive is posted").failure();
+    pair.left.send_command(Command::Wait { transfer, timeout_ms: 1_600 });
+    let failure = pair.left.receive_reply(PATIENCE).expect_err("no receive is posted").failure();
     assert_eq!(failure.kind, "Deadline", "{failure:?}");
     assert!(failure.text.contains("nothing was heard of it for"), "{failure:?}");
     pair.right.signal(Signal::CONT);
@@ -86,8 +86,8 @@ fn a_peer_that_does_not_even_read_for_a_while_is_not_gone() {
     };
     pair.right.signal(Signal::STOP);
     let receives = pair.post(Side::Left, false, posts(left));
-    pair.left.tell(Command::Wait { transfer: receives, timeout_ms: 2_000 });
-    let failure = pair.left.hear(PATIENCE).expect_err("no send is posted").failure();
+    pair.left.send_command(Command::Wait { transfer: receives, timeout_ms: 2_000 });
+    let failure = pair.left.receive_reply(PATIENCE).expect_err("no send is posted").failure();
     assert_eq!(failure.kind, "Deadline", "{failure:?}");
     pair.right.signal(Signal::CONT);
     let sends = pair.post(Side::Right, true, posts(right));

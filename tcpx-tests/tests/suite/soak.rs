@@ -43,12 +43,12 @@ fn first_peer(hub: &Session, conn_info: &[u8]) {
     let mut agent = peers_to_run::agent();
     agent.run(Command::New(Options { progress_thread: true, ..Options::default() }));
     agent.run(Command::Load { peer: "hub".into(), conn_info: conn_info.to_vec() });
-    agent.tell(Command::Connect { peer: "hub".into() });
+    agent.send_command(Command::Connect { peer: "hub".into() });
     hub.accept("first").unwrap();
-    agent.hear(PATIENCE).unwrap();
-    agent.tell(Command::Disconnect { peer: "hub".into() });
+    agent.receive_reply(PATIENCE).unwrap();
+    agent.send_command(Command::Disconnect { peer: "hub".into() });
     hub.disconnect("first").unwrap();
-    agent.hear(PATIENCE).unwrap();
+    agent.receive_reply(PATIENCE).unwrap();
 }
 
 fn resident_mib() -> u64 {
@@ -103,9 +103,9 @@ fn soak() {
                         lane.totals.warm_mib.fetch_max(resident_mib(), Ordering::Relaxed);
                     }
                 }
-                agent.tell(Command::Disconnect { peer: "hub".into() });
+                agent.send_command(Command::Disconnect { peer: "hub".into() });
                 lane.hub.disconnect(&lane.name).unwrap();
-                agent.hear(PATIENCE).unwrap();
+                agent.receive_reply(PATIENCE).unwrap();
             });
         }
     });

@@ -192,10 +192,10 @@ fn a_cancelled_receive_is_withdrawn_on_both_ends() {
     let receive = pair.post(Side::Right, false, post(right));
     pair.right.run(Command::Cancel { transfer: receive });
     // Left must make progress to agree.
-    pair.right.tell(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
+    pair.right.send_command(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let cancelled = loop {
         pair.left.run(Command::Progress { time_ms: 1 });
-        match pair.right.hear(Duration::ZERO) {
+        match pair.right.receive_reply(Duration::ZERO) {
             Err(Refusal::Silent) => {}
             reply => break reply.unwrap_err().failure(),
         }

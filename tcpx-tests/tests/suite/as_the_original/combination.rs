@@ -60,10 +60,10 @@ pub(crate) fn end(mut agent: Agent) {
 /// All that are left close at once, because each waits for the goodbyes of others.
 pub(crate) fn end_all(mut agents: Vec<Agent>) {
     for agent in &mut agents {
-        agent.tell(Command::Close);
+        agent.send_command(Command::Close);
     }
     for agent in &mut agents {
-        agent.hear(2 * PATIENCE).expect("it closes");
+        agent.receive_reply(2 * PATIENCE).expect("it closes");
         let status = agent.end(PATIENCE).expect("it ends in time");
         assert!(status.success(), "{status}");
     }

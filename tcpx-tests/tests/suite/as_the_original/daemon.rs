@@ -43,7 +43,7 @@ fn failures(left: &SocketBehaviour, right: &SocketBehaviour) -> [Failure; 2] {
     failures
 }
 
-/// At one end, or at both: the other hears of it in time.
+/// At one end, or at both: the other learns of it in time.
 fn is_named(behaviour: &SocketBehaviour, id: &str) {
     if !has_gpu() {
         return;

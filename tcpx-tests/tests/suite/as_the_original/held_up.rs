@@ -8,7 +8,7 @@ use super::combination::{agent, agent_with_fault, assert_named, end, end_all, en
 
 /// The session leaves the call behind, and says what is wrong with RxDM, if it found something.
 fn hear_of_hang(agent: &mut Agent, call: &str) {
-    let failure = agent.hear(PATIENCE).expect_err("the call never returns").failure();
+    let failure = agent.receive_reply(PATIENCE).expect_err("the call never returns").failure();
     assert_eq!(failure.kind, "PluginHangs", "{failure:?}");
     assert!(failure.text.contains(&format!("plugin call {call} has not returned")), "{failure:?}");
     let ids = ["[TCPX-50", "[TCPX-733]"];
@@ -45,7 +45,7 @@ fn in_close() {
     trio.introduce();
     trio.connect();
     trio.exchange_with_victim();
-    trio.hub.tell(Command::Disconnect { peer: "victim".into() });
+    trio.hub.send_command(Command::Disconnect { peer: "victim".into() });
     hear_of_hang(&mut trio.hub, "closeSend");
     let expected = trio.expect_from_witness();
     trio.serve();

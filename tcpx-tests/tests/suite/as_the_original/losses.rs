@@ -14,7 +14,7 @@ fn killed(call: &str, hub_sends: bool, unpack: &str) {
     trio.introduce();
     trio.connect();
     let transfer = trio.post_with_victim(hub_sends);
-    trio.hub.tell(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
+    trio.hub.send_command(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
     assert!(trio.victim.wait_until_ended(PATIENCE), "the victim is killed");
     trio.serve();
     let failure = trio.hear_failure();

@@ -65,10 +65,10 @@ fn mesh() -> Vec<Agent> {
     let mut agents: Vec<Agent> = (0..SESSIONS).map(|_| agent(&[])).collect();
     for (session, agent) in agents.iter_mut().enumerate() {
         let options = options(session as u32 % gpus, BACKENDS[session % BACKENDS.len()]);
-        agent.tell(Command::New(Options { name: Some(name(session)), ..options }));
+        agent.send_command(Command::New(Options { name: Some(name(session)), ..options }));
     }
     for agent in &mut agents {
-        agent.hear(PATIENCE).expect("a session");
+        agent.receive_reply(PATIENCE).expect("a session");
     }
     // In each round every session meets one other, as in a tournament.
     let last = SESSIONS - 1;
@@ -79,7 +79,7 @@ fn mesh() -> Vec<Agent> {
             meet(&mut agents, partner(place), partner(last - place));
         }
         for agent in &mut agents {
-            agent.hear(PATIENCE).expect("connected");
+            agent.receive_reply(PATIENCE).expect("connected");
         }
     }
     agents
@@ -89,8 +89,8 @@ fn mesh() -> Vec<Agent> {
 fn meet(agents: &mut [Agent], from: usize, to: usize) {
     let conn_info: Vec<u8> = agents[to].get(Command::Listen);
     agents[from].run(Command::Load { peer: name(to), conn_info });
-    agents[to].tell(Command::Accept { peer: name(from) });
-    agents[from].tell(Command::Connect { peer: name(to) });
+    agents[to].send_command(Command::Accept { peer: name(from) });
+    agents[from].send_command(Command::Connect { peer: name(to) });
 }
 
 /// Runs the exchanges of every session with every other.

@@ -58,12 +58,12 @@ impl Lane<'_> {
             ..Options::default()
         }));
         agent.run(Command::Load { peer: "hub".into(), conn_info: self.conn_info.to_vec() });
-        agent.tell(Command::Connect { peer: "hub".into() });
+        agent.send_command(Command::Connect { peer: "hub".into() });
         {
             let _one_at_a_time = self.accepting.lock().unwrap();
             self.hub.accept(&self.name).unwrap();
         }
-        agent.hear(PATIENCE).unwrap();
+        agent.receive_reply(PATIENCE).unwrap();
         agent
     }
 
@@ -206,7 +206,7 @@ impl Lane<'_> {
                 self.totals.frozen_for_good.fetch_add(1, Ordering::Relaxed);
                 self.disconnect();
             }
-            _ => agent.tell(Command::Wait { transfer: theirs, timeout_ms: PATIENCE_MS }),
+            _ => agent.send_command(Command::Wait { transfer: theirs, timeout_ms: PATIENCE_MS }),
         }
         let outcome = transfer.wait(Some(PATIENCE));
         let counts = transfer.counts().unwrap();
@@ -224,7 +224,7 @@ impl Lane<'_> {
             return self.start_peer();
         }
         outcome.unwrap();
-        agent.hear(PATIENCE).unwrap();
+        agent.receive_reply(PATIENCE).unwrap();
         for message in &messages {
             self.verify(message, &mut agent);
             agent.run(Command::Deregister { memory: message.peer_memory });
@@ -234,9 +234,9 @@ impl Lane<'_> {
         self.free_hub(&messages);
         if fate == PeerFate::Leaves {
             self.totals.departures.fetch_add(1, Ordering::Relaxed);
-            agent.tell(Command::Disconnect { peer: "hub".into() });
+            agent.send_command(Command::Disconnect { peer: "hub".into() });
             self.disconnect();
-            agent.hear(PATIENCE).unwrap();
+            agent.receive_reply(PATIENCE).unwrap();
             return self.start_peer();
         }
         agent

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tcpx_tests::{Network, Newcomers, Side};
+use tcpx_tests::{Network, Side, StrayConnections};
 
 use crate::tcpx::{Server, Signal, client};
 
@@ -18,7 +18,7 @@ fn clients_get_in_from_afar_while_strangers_come() {
     let server = network.at(Side::Right, || Server::start(&["perf", "server", "--forever"]));
     let address = format!("10.231.0.2:{}", server.port);
     let newcomers = network.at(Side::Left, || {
-        Newcomers::start(address.parse().unwrap(), Vec::new(), STRANGERS_A_SECOND)
+        StrayConnections::start(address.parse().unwrap(), Vec::new(), STRANGERS_A_SECOND)
     });
     newcomers.wait_until_all_there();
     let words = ["perf", "--size", "64K", "--iters", "3"];
@@ -31,7 +31,7 @@ fn clients_get_in_from_afar_while_strangers_come() {
     let (failed, took): (Vec<_>, Vec<_>) =
         runs.iter().partition(|(served, _)| served.status != Some(0));
     let (count, a_second) = (newcomers.count(), newcomers.a_second());
-    let out = newcomers.turned_out();
+    let out = newcomers.refused();
     assert!(failed.is_empty(), "{} of {CLIENTS}: {failed:?}", failed.len());
     let took: Vec<_> = took.iter().map(|(_, took)| took).collect();
     println!("{count} came, {a_second:.0} a second, {out} turned out; clients took {took:?}");

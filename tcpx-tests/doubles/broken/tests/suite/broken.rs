@@ -18,14 +18,14 @@ fn agent() {
 /// Checks that run at the same time: most of their time passes with waiting.
 const AT_ONCE: usize = 6;
 
-/// Asks `look` about each of `rows`, several at a time, and returns what it has to say.
+/// Asks `check` about each of `rows`, several at a time, and returns what it has to say.
 pub(crate) fn at_once<T: Sync>(
     rows: &[T],
-    look: impl Fn(&T) -> Option<String> + Sync,
+    check: impl Fn(&T) -> Option<String> + Sync,
 ) -> Vec<String> {
     let rows = Mutex::new(rows.iter());
     let next = || rows.lock().expect("a thread that looks").next();
-    let work = || iter::from_fn(next).filter_map(&look).collect::<Vec<_>>();
+    let work = || iter::from_fn(next).filter_map(&check).collect::<Vec<_>>();
     thread::scope(|scope| {
         let threads = [(); AT_ONCE].map(|()| scope.spawn(work));
         threads.into_iter().flat_map(|thread| thread.join().expect("it has looked")).collect()

@@ -1,6 +1,6 @@
-/* What a transfer is to move: NIXL's two lists as pairs of tcpx. */
-#ifndef TCPX_NIXL_PAIRS_HPP
-#define TCPX_NIXL_PAIRS_HPP
+/* Pairs of ranges of a transfer, from NIXL's two descriptor lists. */
+#ifndef TCPX_NIXL_DESCRIPTOR_PAIRS_HPP
+#define TCPX_NIXL_DESCRIPTOR_PAIRS_HPP
 
 #include <cstdint>
 #include <list>
@@ -12,7 +12,7 @@
 
 namespace tcpx_nixl {
 
-class Pairs {
+class DescriptorPairs {
  public:
   /* Of two lists of NIXL; `kind` is TCPX_READ or TCPX_WRITE. It points to keys of `remote`. */
   nixl_status_t make(std::int32_t kind, const nixl_meta_dlist_t& local,
@@ -22,7 +22,7 @@ class Pairs {
   tcpx_status prepare(tcpx_session session, const std::string& peer, tcpx_operation& out) const;
 
   /* Copies the keys, so that NIXL may take back what it has handed over. */
-  void keepKeys();
+  void copyKeys();
 
  private:
   nixl_status_t add(std::size_t index, const nixlMetaDesc& local, const nixlMetaDesc& remote);

@@ -1,4 +1,5 @@
-//! Strangers who come to a port all the time, also from a distance and from several addresses.
+//! Stray connections to a port, one after the other, also from a distance and from several
+//! addresses.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,14 +13,14 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use tcpx_testkit::until;
 
-/// How many have spoken and stay: twice what a session or a command has places for, so that each
-/// newcomer makes one go and finds no place that was left.
-const KEPT: usize = 512;
+/// Number that stay connected: twice what a session or a command has places for. So each new one
+/// makes an older one close and finds no free place.
+const MAX_OPEN: usize = 512;
 
-/// Strangers who come one after the other, until dropped. Each says a byte, which an honest end at
-/// a distance has not done by then. The oldest goes for each new one.
+/// Connections that come one after the other, until dropped. Each sends a byte, which an honest end
+/// at a distance has not done by then. The oldest closes for each new one.
 #[derive(Debug)]
-pub struct Newcomers {
+pub struct StrayConnections {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -27,17 +28,17 @@ pub struct Newcomers {
 #[derive(Debug)]
 struct Shared {
     began: Instant,
-    /// Who has come in and said its byte.
-    spoken: AtomicUsize,
-    /// Who was hung up on by the time when it would have gone.
-    turned_out: AtomicUsize,
+    /// Connections that were accepted and have sent their byte.
+    connected: AtomicUsize,
+    /// Connections that the other end closed before they would have closed.
+    refused: AtomicUsize,
     is_over: AtomicBool,
 }
 
-impl Newcomers {
-    /// Has this many come to a port each second, from the host that this thread is on and from its
-    /// addresses `from` by turns; without any from the one that the system chooses. On a slow
-    /// machine they are fewer.
+impl StrayConnections {
+    /// Starts this many connections to a port each second, from the host that this thread is on and
+    /// from its addresses `from` by turns; without any from the one that the system chooses. On a
+    /// slow machine they are fewer.
     ///
     /// # Panics
     /// When `a_second` is 0.
@@ -45,42 +46,42 @@ impl Newcomers {
     pub fn start(to: SocketAddr, from: Vec<Ipv4Addr>, a_second: u32) -> Self {
         let shared = Arc::new(Shared {
             began: Instant::now(),
-            spoken: AtomicUsize::new(0),
-            turned_out: AtomicUsize::new(0),
+            connected: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         });
         let (theirs, gap) = (Arc::clone(&shared), Duration::from_secs(1) / a_second);
         Self { shared, thread: Some(thread::spawn(move || theirs.come(to, &from, gap))) }
     }
 
-    /// Waits until one was hung up on, so all places are taken.
+    /// Waits until the other end has closed one, so all places are taken.
     ///
     /// # Panics
     /// When that does not happen.
     pub fn wait_until_all_there(&self) {
-        until("all places are taken", || self.turned_out() > 0);
+        until("all places are taken", || self.refused() > 0);
     }
 
-    /// How many have come.
+    /// Returns how many have connected.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.shared.spoken.load(Ordering::Relaxed)
+        self.shared.connected.load(Ordering::Relaxed)
     }
 
-    /// How many were hung up on.
+    /// Returns how many the other end has closed.
     #[must_use]
-    pub fn turned_out(&self) -> usize {
-        self.shared.turned_out.load(Ordering::Relaxed)
+    pub fn refused(&self) -> usize {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// How many have come each second.
+    /// Returns how many have connected each second.
     #[must_use]
     pub fn a_second(&self) -> f64 {
         self.count() as f64 / self.shared.began.elapsed().as_secs_f64()
     }
 }
 
-impl Drop for Newcomers {
+impl Drop for StrayConnections {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -96,24 +97,24 @@ impl Shared {
         let (mut come, mut there) = (Vec::new(), VecDeque::new());
         let mut due = Instant::now();
         while !self.is_over.load(Ordering::Relaxed) {
-            if come.len() < KEPT {
+            if come.len() < MAX_OPEN {
                 // The system may have no room either.
                 come.extend(dial(to, from.next()));
             }
             for mut stream in mem::take(&mut come) {
                 match stream.write(&[7]) {
                     Ok(_) => {
-                        self.spoken.fetch_add(1, Ordering::Relaxed);
+                        self.connected.fetch_add(1, Ordering::Relaxed);
                         there.push_back(stream);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => come.push(stream),
                     Err(_) => {}
                 }
             }
-            while there.len() > KEPT {
+            while there.len() > MAX_OPEN {
                 let oldest = there.pop_front();
                 let has_lost = oldest.is_some_and(is_hung_up);
-                self.turned_out.fetch_add(usize::from(has_lost), Ordering::Relaxed);
+                self.refused.fetch_add(usize::from(has_lost), Ordering::Relaxed);
             }
             let now = Instant::now();
             due = now.max(due + gap);

@@ -16,17 +16,17 @@ const LINES_A_MINUTE: usize = 8;
 
 /// Says nonsense to a session until it hangs up.
 fn turned_away(session: &Session, address: SocketAddr) -> SocketAddr {
-    let mut stranger = TcpStream::connect(address).expect("the system takes it in");
-    stranger.write_all(b"\x1b[2Jall is well\n[ERROR] \x07").expect("the connection is open");
-    stranger.set_nonblocking(true).expect("a socket");
+    let mut stray = TcpStream::connect(address).expect("the system takes it in");
+    stray.write_all(b"\x1b[2Jall is well\n[ERROR] \x07").expect("the connection is open");
+    stray.set_nonblocking(true).expect("a socket");
     let begin = Instant::now();
     loop {
         assert!(begin.elapsed() < PATIENCE, "the connection stays open");
         session.progress();
-        match stranger.read(&mut [0; 256]) {
+        match stray.read(&mut [0; 256]) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Ok(1..) => {}
-            Ok(0) | Err(_) => return stranger.local_addr().expect("a socket"),
+            Ok(0) | Err(_) => return stray.local_addr().expect("a socket"),
         }
     }
 }
@@ -47,8 +47,8 @@ fn a_flood_of_connections_is_a_few_log_lines_with_their_addresses() {
         text.lines().filter(|line| line.contains("control connection refused")).collect();
     let most = LINES_A_MINUTE * usize::try_from(windows).expect("a few");
     assert!((LINES_A_MINUTE..=most).contains(&lines.len()), "{} lines\n{text}", lines.len());
-    for (line, stranger) in lines.iter().zip(&strangers).take(LINES_A_MINUTE) {
-        assert!(line.contains(&stranger.to_string()), "{stranger}: {line}");
+    for (line, stray) in lines.iter().zip(&strangers).take(LINES_A_MINUTE) {
+        assert!(line.contains(&stray.to_string()), "{stray}: {line}");
     }
     assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
 }

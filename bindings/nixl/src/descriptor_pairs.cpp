@@ -1,4 +1,4 @@
-#include "pairs.hpp"
+#include "descriptor_pairs.hpp"
 
 #include <algorithm>
 #include <unordered_map>
@@ -17,7 +17,7 @@ nixl_status_t refuse(std::size_t index, const char* why,
 
 }  // namespace
 
-nixl_status_t Pairs::make(std::int32_t kind, const nixl_meta_dlist_t& local,
+nixl_status_t DescriptorPairs::make(std::int32_t kind, const nixl_meta_dlist_t& local,
                           const nixl_meta_dlist_t& remote) {
   kind_ = kind;
   if (local.size() != remote.size() || local.size() == 0) return NIXL_ERR_INVALID_PARAM;
@@ -29,7 +29,7 @@ nixl_status_t Pairs::make(std::int32_t kind, const nixl_meta_dlist_t& local,
   return NIXL_SUCCESS;
 }
 
-nixl_status_t Pairs::add(std::size_t index, const nixlMetaDesc& local, const nixlMetaDesc& remote) {
+nixl_status_t DescriptorPairs::add(std::size_t index, const nixlMetaDesc& local, const nixlMetaDesc& remote) {
   const auto* here = static_cast<const Memory*>(local.metadataP);
   const auto* there = static_cast<const Memory*>(remote.metadataP);
   if (!here || !there) return refuse(index, "has no registered memory");
@@ -46,13 +46,13 @@ nixl_status_t Pairs::add(std::size_t index, const nixlMetaDesc& local, const nix
   return NIXL_SUCCESS;
 }
 
-tcpx_status Pairs::prepare(tcpx_session session, const std::string& peer,
+tcpx_status DescriptorPairs::prepare(tcpx_session session, const std::string& peer,
                            tcpx_operation& out) const {
   return tcpx_operation_prepare(session, peer.c_str(), kind_, pairs_.data(), sizeof pairs_[0],
                                 pairs_.size(), &out);
 }
 
-void Pairs::keepKeys() {
+void DescriptorPairs::copyKeys() {
   std::unordered_map<const void*, const void*> kept;
   for (tcpx_pair& pair : pairs_) {
     const auto [copy, isNew] = kept.try_emplace(pair.key);

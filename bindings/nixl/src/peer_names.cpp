@@ -1,4 +1,4 @@
-#include "peers.hpp"
+#include "peer_names.hpp"
 
 #include <cstddef>
 #include <utility>
@@ -20,24 +20,24 @@ std::string plainName(const std::string& agent) {
   return plain;
 }
 
-std::string Peers::make(const std::string& agent) {
+std::string PeerNames::make(const std::string& agent) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return plainName(agent) + "#" + std::to_string(++made_);
 }
 
-void Peers::set(const std::string& agent, const std::string& name) {
+void PeerNames::set(const std::string& agent, const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
   names_[agent] = name;
 }
 
-std::optional<std::string> Peers::remove(const std::string& agent) {
+std::optional<std::string> PeerNames::remove(const std::string& agent) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto known = names_.extract(agent);
   if (known.empty()) return std::nullopt;
   return std::move(known.mapped());
 }
 
-std::optional<std::string> Peers::find(const std::string& agent) const {
+std::optional<std::string> PeerNames::find(const std::string& agent) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = names_.find(agent);
   if (found == names_.end()) return std::nullopt;

@@ -1,9 +1,9 @@
 /*
- * What tcpx calls the agents. An agent that is started again keeps its name in NIXL and is another
+ * Names of agents in tcpx. An agent that is started again keeps its name in NIXL and is another
  * session of tcpx. So each time that an agent becomes known it has another name here: "decode#3".
  */
-#ifndef TCPX_NIXL_PEERS_HPP
-#define TCPX_NIXL_PEERS_HPP
+#ifndef TCPX_NIXL_PEER_NAMES_HPP
+#define TCPX_NIXL_PEER_NAMES_HPP
 
 #include <cstdint>
 #include <mutex>
@@ -16,7 +16,7 @@ namespace tcpx_nixl {
 /* An agent's name, as short and plain as tcpx wants one. */
 std::string plainName(const std::string& agent);
 
-class Peers {
+class PeerNames {
  public:
   /* Returns a name for an agent that no agent has had before. */
   std::string make(const std::string& agent);

@@ -1,4 +1,4 @@
-//! Strangers that come to the control port faster than the session can hear them.
+//! Unauthenticated connections that come to the control port faster than the session reads them.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use tcpx_core::{Session, SessionOptions};
 use tcpx_testkit::{in_own_process, scaled, until};
 use tcpx_tests::sessions::{lively, open};
-use tcpx_tests::{Network, Newcomers, Side};
+use tcpx_tests::{Network, Side, StrayConnections};
 
 /// Many more than the listener has places for.
-const STRANGERS_KEPT: usize = 300;
+const MAX_UNAUTHENTICATED: usize = 300;
 const FLOODS: usize = 2;
 /// Honest peers come some at a time.
 const AT_ONCE: usize = 4;
 /// Those that come while an honest peer at a distance does.
-const STRANGERS_A_SECOND: u32 = 800;
+const CONNECTIONS_A_SECOND: u32 = 800;
 /// How far it is away.
 const ROUND_TRIP: Duration = Duration::from_millis(60);
 /// How long it may take to get in.
@@ -37,15 +37,15 @@ fn session(name: &str) -> Session {
 }
 
 /// Connects again and again and says nothing; the oldest of many connections ends for each new one.
-fn flood(address: SocketAddr, strangers: &AtomicUsize, is_over: &AtomicBool) {
+fn flood(address: SocketAddr, connections: &AtomicUsize, is_over: &AtomicBool) {
     let mut kept = VecDeque::new();
     while !is_over.load(Ordering::Relaxed) {
         // The system may have no room either.
         if let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
-            strangers.fetch_add(1, Ordering::Relaxed);
+            connections.fetch_add(1, Ordering::Relaxed);
             kept.push_back(stream);
         }
-        if kept.len() > STRANGERS_KEPT {
+        if kept.len() > MAX_UNAUTHENTICATED {
             kept.pop_front();
         }
     }
@@ -66,15 +66,15 @@ fn get_in(rounds: usize) {
     let server = session("server");
     let info = server.listen().expect("it listens");
     let address = tcpx_tests::control_addresses(&info)[0];
-    let (strangers, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (connections, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failures = thread::scope(|scope| {
         for _ in 0..FLOODS {
-            scope.spawn(|| flood(address, &strangers, &is_over));
+            scope.spawn(|| flood(address, &connections, &is_over));
         }
         // On a slow machine, the honest peers would be through before there is a flood.
         until(
-            "more strangers have come than are kept, so that each new one ends the oldest",
-            || strangers.load(Ordering::Relaxed) > FLOODS * STRANGERS_KEPT,
+            "more connections have come than may stay, so that each new one ends the oldest",
+            || connections.load(Ordering::Relaxed) > FLOODS * MAX_UNAUTHENTICATED,
         );
         let mut failures = Vec::new();
         for round in 0..rounds {
@@ -134,15 +134,15 @@ fn afar(address: SocketAddr, round_trip: Duration) -> SocketAddr {
     near
 }
 
-/// Honest peers at a distance, while strangers come.
+/// Honest peers at a distance, during a flood of connections.
 fn get_in_from_afar(tries: usize) {
     let server = session("server");
     let info = server.listen().expect("it listens");
     let address = tcpx_tests::control_addresses(&info)[0];
     let port = afar(address, ROUND_TRIP).port();
     let info = tcpx_tests::with_address(&info, [127, 0, 0, 1].into(), port);
-    let newcomers = Newcomers::start(address, Vec::new(), STRANGERS_A_SECOND);
-    newcomers.wait_until_all_there();
+    let strays = StrayConnections::start(address, Vec::new(), CONNECTIONS_A_SECOND);
+    strays.wait_until_all_there();
     let connect = |number: usize| {
         let peer = session(&format!("peer-{number}"));
         peer.load_remote_conn_info("server", &info)?;
@@ -173,7 +173,7 @@ fn on(address: [u8; 4], name: &str) -> SessionOptions {
     lively().name(name).listen((address, 0).into()).advertise(vec![address.into()])
 }
 
-/// Strangers, and how their addresses are those of honest peers of the first host.
+/// Source of a flood: how far its addresses are those of honest peers of the first host.
 #[derive(Clone, Copy, Debug)]
 struct ConnectionFlood {
     host: Side,
@@ -194,7 +194,7 @@ impl ConnectionFlood {
     }
 }
 
-/// The same over a link that delays the packets of TCP itself, with strangers at the session's own
+/// The same over a link that delays the packets of TCP itself, with a flood from the session's own
 /// host, or at the honest peers' one.
 #[test]
 #[ignore = "deep: network namespaces"]
@@ -221,9 +221,10 @@ fn get_in_past(network: &Network, flood_from: ConnectionFlood) {
         (server, info)
     });
     let address = tcpx_tests::control_addresses(&info)[0];
-    let newcomers = network
-        .at(flood_from.host, || Newcomers::start(address, flood_from.from(), STRANGERS_A_SECOND));
-    newcomers.wait_until_all_there();
+    let strays = network.at(flood_from.host, || {
+        StrayConnections::start(address, flood_from.from(), CONNECTIONS_A_SECOND)
+    });
+    strays.wait_until_all_there();
     let connect = |number: usize| {
         let began = Instant::now();
         let options = on(HONEST, &format!("peer-{number}"));
@@ -238,8 +239,8 @@ fn get_in_past(network: &Network, flood_from: ConnectionFlood) {
     assert_eq!(took.len(), FROM_AFAR, "{flood_from:?}: {connects:?}");
     let is_far = took.iter().all(|took| **took >= 2 * ROUND_TRIP);
     assert!(is_far, "{flood_from:?}: {took:?}: there was no distance");
-    let (count, a_second) = (newcomers.count(), newcomers.a_second());
-    let out = newcomers.turned_out();
+    let (count, a_second) = (strays.count(), strays.a_second());
+    let out = strays.refused();
     println!(
         "{flood_from:?}: {count} came, {a_second:.0} a second, {out} turned out; connects took {took:?}"
     );
