@@ -187,7 +187,7 @@ impl NullPair {
             self.right.progress();
             self.left.progress();
         }
-        operation.wait(Some(Duration::ZERO)).expect("it goes well");
+        operation.wait(Some(Duration::ZERO)).expect("it succeeds");
     }
 
     /// Everything that was sent so far.

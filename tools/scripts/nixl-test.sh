@@ -77,7 +77,7 @@ work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 echo "-- units"
 c++ -std=c++17 -Wall -Wextra -fsanitize=address,undefined -I include -I bindings/nixl/src \
-    bindings/nixl/tests/units.cpp bindings/nixl/src/envelope.cpp bindings/nixl/src/peers.cpp -o "$work/units"
+    bindings/nixl/tests/units.cpp bindings/nixl/src/envelope.cpp bindings/nixl/src/peer_names.cpp -o "$work/units"
 "$work/units"
 
 echo "-- the file needs nothing of tcpx or NIXL"

@@ -248,7 +248,7 @@ class Link:
             self._ip("netns", "delete", end)
 
     def set(self, state):
-        """Cuts it, with "down", or mends it, with "up"."""
+        """Cuts it, with "down", or restores it, with "up"."""
         self._ip("-n", self.ends["right"], "link", "set", "wire", state)
 
     @staticmethod

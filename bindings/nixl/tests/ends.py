@@ -153,7 +153,7 @@ def thawed():
 
 
 def cut_off():
-    """Two agents whose link is cut for longer than silence is borne, and mended."""
+    """Two agents whose link is cut for longer than the silence limit, and restored."""
     if os.geteuid() != 0 or subprocess.run(("ip", "netns"), check=False).returncode != 0:
         print("  skipped: it takes root and network namespaces", flush=True)
         return
@@ -174,8 +174,8 @@ def cut_off():
                 assert "REMOTE_DISCONNECT" in refused, refused
             link.set("up")
             left.fill(0, 70)
-            left.transfer_at_last("WRITE", span(here, there, MIB), "right", b"mended")
-            assert right.notifications("left") == [b"mended"]
+            left.transfer_at_last("WRITE", span(here, there, MIB), "right", b"restored")
+            assert right.notifications("left") == [b"restored"]
             assert right.is_filled(0, 70)
             right.fill(0, 71)
             right.transfer_at_last("WRITE", span(there, here, MIB), "left", b"so it is")
@@ -446,7 +446,7 @@ def strangers(metadata, count):
 
 
 def many_strangers():
-    """Nothing is kept of agents that were known once."""
+    """No memory is held for agents that were known once."""
     here, there = Agent("here"), Agent("there")
     there.add_area(4096)
     sizes = []

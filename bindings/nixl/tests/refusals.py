@@ -68,7 +68,7 @@ def logged(program, variables=None):
 
 
 def words():
-    """What is wrong is said in NIXL's log, by one line that names it."""
+    """NIXL's log names each error in one line."""
     log = logged("attempt(Agent, 'a', None, {'chanels': '2'})")
     assert "no parameter chanels; there are plugin" in log, log
     log = logged("attempt(Agent, 'a', None, {'channels': 'two'})")
@@ -206,7 +206,7 @@ def parts():
 
 
 class InParts(Agent):
-    """An agent that also tells its memory alone."""
+    """An agent that also sends its memory's metadata alone."""
 
     def memory_alone(self):
         area = self.areas[0]

@@ -239,7 +239,7 @@ def to_itself():
 
 
 def two_in_one_process():
-    """Two agents of a process are strangers; each has its own notifications."""
+    """Two agents of a process do not share state; each has its own notifications."""
     one, two = Agent("one"), Agent("two")
     ones, twos = one.add_area(MIB), two.add_area(MIB)
     one.know(two.metadata())

@@ -248,7 +248,7 @@ pub enum DevmemError {
         limit: u64,
     },
     /// The ring can no longer be used.
-    #[error("io_uring tells of nothing any more: {source}")]
+    #[error("io_uring reports no more events: {source}")]
     RingFailed {
         /// The system's error.
         source: io::Error,

@@ -71,7 +71,7 @@ pub enum Departure {
         state: &'static str,
     },
     /// The peer has not ended its use of memory that was taken back, within this time.
-    #[error("it did not let go of memory that was taken back within {0:.1?}")]
+    #[error("it did not release revoked memory within {0:.1?}")]
     KeptMemory(Duration),
     /// The peer wants a data channel dialled at an address that is not its own, as this end sees
     /// it. The address is neither the other end of its link, nor in the connection info that was

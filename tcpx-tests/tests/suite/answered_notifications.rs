@@ -21,7 +21,7 @@ fn pair(change: impl Fn(SessionOptions) -> SessionOptions) -> [Session; 2] {
 
 fn run(operation: &Operation, note: Option<&[u8]>) {
     operation.post(note).expect("it is not under way");
-    operation.wait(Some(PATIENCE)).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it succeeds");
 }
 
 /// Also where no message travels on the link, and with a peer that the first post connects.

@@ -329,7 +329,7 @@ fn a_hello_that_was_changed_is_refused() {
     left.load_remote_conn_info("right", &info).expect("own bytes load");
     for word in [(Direction::ToListener, kind::HELLO), (Direction::ToConnector, kind::WELCOME)] {
         proxy.tamper(word.0, word.1, Tampering::Flip);
-        let error = left.connect("right").expect_err("it is not what was said");
+        let error = left.connect("right").expect_err("the frame was changed");
         assert!(matches!(error, Error::Handshake { .. }), "{word:?}: {error}");
         assert!(proxy.wait_until_tampered(PATIENCE));
     }

@@ -170,7 +170,7 @@ fn registered_memory_is_let_go_when_the_work_is_done() {
         scope.spawn(move || {
             about_to_end.send(()).expect("the receiver lives");
             drop(memory);
-            assert!(has_ended(), "memory was let go under work");
+            assert!(has_ended(), "memory was released during work");
         });
         ends.recv().expect("it begins");
         held.lock().expect("no panic").release().expect("it goes on");
@@ -198,7 +198,7 @@ fn memory_that_is_freed_or_replaced_while_it_is_registered_is_not_let_go() {
         unsafe { gpu.read(memory.device_address() + 4096, &mut bytes) }.expect("it is locked");
         assert_eq!(bytes, [0; 16]);
         drop(memory);
-        assert!(!has_ended.load(Ordering::SeqCst), "the driver has let go, {is_replaced}");
+        assert!(!has_ended.load(Ordering::SeqCst), "the driver has released it, {is_replaced}");
         assert!(allocation_end(&gpu, first as u64).expect("the GPU is well").is_some());
         // No other mapping gets addresses that are registered.
         put_another(first);

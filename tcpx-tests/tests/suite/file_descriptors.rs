@@ -40,7 +40,7 @@ fn peers_come_in_once_there_are_file_descriptors_again() {
     let lowest_free = std::fs::File::open("/dev/null").expect("a file").as_raw_fd() as u64;
     setrlimit(Resource::Nofile, Rlimit { current: Some(lowest_free), ..before })
         .expect("a lower one");
-    progress_until(&session, "it is said", || complaints(&log) > 0);
+    progress_until(&session, "it is logged", || complaints(&log) > 0);
     let begin = Instant::now();
     progress_until(&session, "time passes", || begin.elapsed() > Duration::from_millis(350));
     assert_eq!(complaints(&log), 1, "once, though it was tried again");

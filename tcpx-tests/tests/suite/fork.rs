@@ -63,10 +63,10 @@ impl Pair {
         let from = self.right.register_buffer(sent.clone(), Access::ReadOnly).expect("registered");
         let send = self.right.create_transfer("left").expect("it is up");
         send.post_send(Post { memory: from, offset: 0, bytes: BYTES, tag }).expect("posted");
-        while !receive.is_complete().expect("it goes well") {
+        while !receive.is_complete().expect("it succeeds") {
             self.right.progress();
         }
-        send.wait(None).expect("it goes well");
+        send.wait(None).expect("it succeeds");
         let mut received = vec![0; BYTES as usize];
         self.left.read_memory(to, 0, &mut received).expect("nothing is posted on it");
         assert!(received == sent, "every byte is right");
@@ -221,7 +221,7 @@ impl AllDevicePair {
         let key = right.export(to, ExportOptions::new(RemoteAccess::Write)).expect("registered");
         let write = Self::prepare(&left, from, &key).expect("it fits");
         write.post(None).expect("it waits");
-        write.wait(None).expect("it goes well");
+        write.wait(None).expect("it succeeds");
         Self { left, right, info, from, key, write }
     }
 
@@ -292,7 +292,7 @@ fn children_are_refused_all_devices(forks: usize) {
         outcome.expect("every child ends well");
     });
     wide.write.post(Some(b"done")).expect("the parent goes on");
-    wide.write.wait(None).expect("it goes well");
+    wide.write.wait(None).expect("it succeeds");
     let mut notes = Vec::new();
     wide.right.wait_notifications(&mut notes, 1, None).expect("it is there");
     wide.left.close().expect("both answer");

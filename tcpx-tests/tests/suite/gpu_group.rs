@@ -34,7 +34,7 @@ fn there_and_back([left, right]: [&Session; 2], peer: &str, here: Device, there:
         for kind in [OperationKind::Write, OperationKind::Read] {
             let operation = left.prepare(peer, kind, &local, &remote).expect("it is known");
             operation.post(None).expect("it waits");
-            operation.wait(Some(PATIENCE)).expect("it goes well");
+            operation.wait(Some(PATIENCE)).expect("it succeeds");
             let is_write = kind == OperationKind::Write;
             let (group, memory) = if is_write { (right, theirs) } else { (left, ours) };
             let mut moved = vec![0; bytes];
@@ -102,7 +102,7 @@ fn one_operation_moves_bytes_of_all_devices() {
     let remote: Vec<_> = keys.iter().map(|key| RemoteRange { key, offset: 0, bytes }).collect();
     let operation = left.prepare("right", OperationKind::Write, &local, &remote).expect("known");
     operation.post(Some(b"all")).expect("it waits");
-    operation.wait(Some(PATIENCE)).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it succeeds");
     let mut notes = Vec::new();
     right.wait_notifications(&mut notes, 1, Some(PATIENCE)).expect("it is there");
     assert_eq!(&notes[0].bytes[..], b"all");

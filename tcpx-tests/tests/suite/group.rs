@@ -66,7 +66,7 @@ fn prepare(
 
 fn run(operation: &Operation, note: Option<&[u8]>) {
     operation.post(note).expect("it is not under way");
-    operation.wait(Some(PATIENCE)).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it succeeds");
 }
 
 fn notification(group: &Session) -> Notification {

@@ -1,5 +1,5 @@
 //! End-to-end tests, and tests of the workspace as a whole (`layering`, `metrics_page`).
-#![expect(clippy::print_stdout, reason = "a test in a role of another tells it so what it has")]
+#![expect(clippy::print_stdout, reason = "a test in a role of another prints its results for it")]
 
 mod alarms;
 mod allocations;

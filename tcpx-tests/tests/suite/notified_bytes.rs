@@ -97,7 +97,7 @@ impl NotifiedPair {
             let early = came[from..from + bytes as usize].iter().position(|it| *it != generation);
             assert_eq!(early, None, "{:?}: a byte of pair {index} comes later", self.route);
         }
-        self.write.wait(Some(PATIENCE)).expect("it goes well");
+        self.write.wait(Some(PATIENCE)).expect("it succeeds");
         taken.remove(0)
     }
 
@@ -165,7 +165,7 @@ fn a_notification_waits_for_what_is_held_on_the_link() {
             proxy.hold(Direction::ToListener, frame);
             // The proxy knows of no bytes behind a request.
             ends.post(generation, b"");
-            assert!(proxy.wait_until_held(PATIENCE), "{route:?}: it is said");
+            assert!(proxy.wait_until_held(PATIENCE), "{route:?}: the frame comes");
             ends.no_notification();
             proxy.release();
             assert_eq!(ends.look(generation).bytes, b"");

@@ -41,7 +41,7 @@ fn notification(session: &Session) -> Notification {
 
 pub(crate) fn run(operation: &Operation, note: Option<&[u8]>) {
     operation.post(note).expect("it is not under way");
-    operation.wait(Some(PATIENCE)).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it succeeds");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_post_leaves_the_bytes_of_a_long_write_to_the_next_round() {
         write.post(None).expect("it is not under way");
         // No thread has made a round since: the session has no progress thread.
         assert_eq!(sent_on_link(&left) - before, 0, "the post has sent bytes");
-        write.wait(Some(PATIENCE)).expect("it goes well");
+        write.wait(Some(PATIENCE)).expect("it succeeds");
         assert_eq!(sent_on_link(&left) - before, bytes as u64);
     }
     assert!(contents(&right, there, bytes) == ours);

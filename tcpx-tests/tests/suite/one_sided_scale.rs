@@ -31,7 +31,7 @@ fn prepare(
 
 fn run(operation: &Operation) {
     operation.post(None).expect("it is not under way");
-    operation.wait(Some(PATIENCE)).expect("it goes well");
+    operation.wait(Some(PATIENCE)).expect("it succeeds");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn many_operations_at_once() {
         }
     }
     operations.iter().for_each(|it| it.post(None).expect("it is not under way"));
-    operations.iter().for_each(|it| it.wait(Some(PATIENCE)).expect("it goes well"));
+    operations.iter().for_each(|it| it.wait(Some(PATIENCE)).expect("it succeeds"));
     drop(operations);
     for end in [0, 1] {
         let written = contents(&ends[1 - end], lent[1 - end][1], EACH * COUNT);
@@ -173,8 +173,8 @@ fn operations_are_posted_by_several_threads() {
                         Err(Error::PeerState { .. }) => {}
                         Err(error) => panic!("{error}"),
                     }
-                    own.wait(Some(PATIENCE)).expect("it goes well");
-                    all.wait(Some(PATIENCE)).expect("it goes well");
+                    own.wait(Some(PATIENCE)).expect("it succeeds");
+                    all.wait(Some(PATIENCE)).expect("it succeeds");
                 }
             });
         }
@@ -226,7 +226,7 @@ fn the_longest_notification_has_the_documented_length() {
     assert_eq!(contents(&right, there, 8), [0; 8], "nothing was posted");
     left.notify("right", &longest).expect("so long it may be");
     write.post(Some(&longest)).expect("so long it may be");
-    write.wait(Some(PATIENCE)).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it succeeds");
     assert!(notifications(&right, 2).iter().all(|note| note.bytes == longest));
 }
 
@@ -338,7 +338,7 @@ fn two_ends_that_spin_reach_each_other() {
                 left.progress();
                 !matches!(operation.status(), OperationStatus::Active)
             });
-            operation.wait(Some(Duration::ZERO)).expect("it goes well");
+            operation.wait(Some(Duration::ZERO)).expect("it succeeds");
         }
         is_over.store(true, Ordering::Relaxed);
     });

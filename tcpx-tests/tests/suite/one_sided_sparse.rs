@@ -37,7 +37,7 @@ fn offsets_of_several_gigabytes() {
     for kind in [OperationKind::Write, OperationKind::Read] {
         let operation = left.prepare("right", kind, &local, &remote).expect("it fits");
         operation.post(None).expect("it is not under way");
-        operation.wait(Some(PATIENCE)).expect("it goes well");
+        operation.wait(Some(PATIENCE)).expect("it succeeds");
         if kind == OperationKind::Write {
             left.write_memory(here, 0, &[0; HERE]).expect("nothing uses it");
         }

@@ -118,7 +118,7 @@ fn write_between(from: (&Session, Device), to: (&Session, Device), peer: &str) {
     let remote = [RemoteRange { key: &key, offset: 0, bytes: 5000 }];
     let write = from.0.prepare(peer, OperationKind::Write, &local, &remote).expect("it is known");
     write.post(Some(b"written")).expect("it is not under way");
-    write.wait(Some(PATIENCE)).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it succeeds");
 }
 
 fn hear_from(group: &Session) -> String {
@@ -307,7 +307,7 @@ fn groups_find_who_has_come_by_itself() {
             let remote = [RemoteRange { key: &key, offset: 0, bytes: 5000 }];
             let write = from.prepare(peer, OperationKind::Write, &local, &remote).expect("known");
             write.post(None).expect("it is not under way");
-            write.wait(Some(PATIENCE)).expect("it goes well");
+            write.wait(Some(PATIENCE)).expect("it succeeds");
         };
         left.connect("right").expect("it is there");
         write(&left, &right, "right");

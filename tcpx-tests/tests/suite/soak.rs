@@ -62,7 +62,7 @@ fn count(folder: &str) -> usize {
 }
 
 #[test]
-#[ignore = "deep: ten seconds of it, and longer where TCPX_SOAK_SECONDS says so"]
+#[ignore = "deep: ten seconds of it, or TCPX_SOAK_SECONDS"]
 fn soak() {
     in_own_process!();
     let seconds =

@@ -242,7 +242,7 @@ fn get_in_past(network: &Network, flood_from: ConnectionFlood) {
     let (count, a_second) = (strays.count(), strays.a_second());
     let out = strays.refused();
     println!(
-        "{flood_from:?}: {count} came, {a_second:.0} a second, {out} turned out; connects took {took:?}"
+        "{flood_from:?}: {count} came, {a_second:.0} a second, {out} refused; connects took {took:?}"
     );
 }
 

@@ -41,7 +41,7 @@ WRONG_CUDA_DEVICE = 707 Error "listen and accept ran with different CUDA devices
 SENT_BEFORE_ACCEPTED = 708 FatalForPlugin "data was sent before the peer's accept had returned"
     symptom "the receiver exits: \"data landed on host memory\" or \"rx no cmsg\""
     cause "accept still waits for the steering rule; packets before it land in host memory, which ends the receiver"
-    cure ["# send nothing before the peer has said that its accept returned; our control link does this"]
+    cure ["# send nothing before the peer has reported that its accept returned; our control link does this"]
     source "plugin 3.1.9, source"
 PEER_CLOSED_AFTER_SENDING = 709 Error "test returned 2: \"Connection closed by remote peer\""
     symptom "tcpx_test returns 2 although the data came"
@@ -118,7 +118,7 @@ PEER_ENDED = 722 Error "the peer's process ended without a goodbye"
     source "this project"
 PEER_ABORTED = 723 Error "the peer gave up"
     symptom "\"it aborted:\" and the peer's own error"
-    cause "something failed at the other end, and it told this end; the cause is there"
+    cause "something failed at the other end, which reported it to this end; the cause is there"
     cure ["# read the reason in the message and the peer's log, correct it there, then connect again"]
     source "this project"
 PEER_SAID_GOODBYE = 724 Error "the peer has said goodbye"
@@ -181,10 +181,10 @@ ADDRESS_UNUSABLE = 735 Error "a server's address cannot be used"
     cause "host or port is missing, the port is 0, an IPv6 address with a port has no brackets, or the name cannot be resolved"
     cure ["# write 10.0.0.1, 10.0.0.1:12345, [fe80::1]:12345 or a host name; the server shows where it listens"]
     source "this project"
-PEER_KEPT_MEMORY = 736 Error "the peer did not let go of memory that was taken back"
-    symptom "\"it did not let go of memory that was taken back within 5s\""
-    cause "an export was taken back, or memory deregistered, while an operation with the peer used it, and the peer neither finished nor stopped: its program makes no progress, or it is frozen"
-    cure ["# give the other end a progress thread (progress_thread, TCPX_PROGRESS_THREAD=1)", "# take exports back when nothing uses them"]
+PEER_KEPT_MEMORY = 736 Error "the peer did not release revoked memory"
+    symptom "\"it did not release revoked memory within 5s\""
+    cause "an export was revoked, or memory deregistered, while an operation with the peer used it, and the peer neither finished nor stopped: its program makes no progress, or it is frozen"
+    cure ["# give the other end a progress thread (progress_thread, TCPX_PROGRESS_THREAD=1)", "# revoke exports when no operation uses them"]
     source "this project"
 TOKEN_DIFFERS = 737 Error "the two ends have no token in common"
     symptom "\"the token is another one\", \"wants a token\" or \"asks for no token\", when two `tcpx` commands meet"

@@ -46,7 +46,7 @@ DEVMEM_PROBE_DENIED = 408 Info "device memory support could not be asked"
     cure ["sudo tcpx doctor"]
     source "kernel 6.18, Documentation/netlink/specs/netdev.yaml"
 DEVMEM_PACKETS_NOT_COUNTED = 409 Error "the NIC counted no packet into device memory"
-    symptom "\"rx no cmsg\" while the counter rx_devmem_pkts stands still"
+    symptom "\"rx no cmsg\" while the counter rx_devmem_pkts does not change"
     cause "traffic arrived on queues that are not bound: steering rule missing, wrong address, both ends on one host, or the NIC is under another PCIe root than the GPU"
     cure ["ethtool -S <NIC> | grep rx_devmem_pkts", "ethtool -n <NIC>", "tcpx devices"]
     source "p2p notes on errors; plugin 3.1.9, src/sock/tcpx.h"
@@ -92,7 +92,7 @@ NIC_ERRORS_GROW = 417 Warning "a NIC counts errors or drops"
     source "drivers' counters"
 DRIVER_COMPLAINED = 418 Warning "the driver of a GPU or data NIC has complained"
     symptom "transfers fail, stall or slow down from some moment on"
-    cause "the kernel's log has a warning or an error of the driver; its time tells whether it belongs to the trouble"
+    cause "the kernel's log has a warning or an error of the driver; its time shows whether it belongs to the problem"
     cure ["dmesg -T --level=emerg,alert,crit,err,warn", "nvidia-smi"]
     source "kernel log, NVIDIA driver's Xid messages"
 KERNEL_LOG_DENIED = 419 Info "the kernel's log may not be read"
@@ -148,10 +148,10 @@ FLOW_RULE_STALE = 427 Warning "flow rules of a process that is gone"
     cure ["ethtool -n <NIC>", "ethtool -N <NIC> delete <NUMBER>"]
     source "seen in a guest"
 DEVMEM_BINDING_LOST = 428 Error "a NIC has lost its device memory"
-    symptom "a connection stands still after its NIC was removed, or its driver was loaded anew"
+    symptom "a connection stalls after its NIC was removed, or its driver was reloaded"
     lines ["<NIC>: queue n has lost its device memory", "there is no NIC <NIC> (any more)"]
     cause "a binding ends with the device; a NIC that is only down keeps it"
-    cure ["ip -d link show dev <NIC>", "dmesg | grep <NIC>", "# start the session anew"]
+    cure ["ip -d link show dev <NIC>", "dmesg | grep <NIC>", "# restart the session"]
     source "kernel 7.3, net/core/devmem.c; seen in a guest"
 DEVMEM_PACKET_MIXED = 429 Error "what the kernel received does not fit its description"
     symptom "recvmsg fails with ENODEV, or describes other bytes than it returns"
@@ -172,7 +172,7 @@ DEVMEM_POOL_HELD = 431 Error "a NIC has no device memory left to receive into"
     cure ["ethtool -S <NIC>", "# more memory for the queue, fewer channels, smaller chunks, or requests that are consumed sooner"]
     source "kernel 7.3, net/core/devmem.c; seen in a guest"
 DEVMEM_NIC_DOWN = 432 Error "a NIC with device memory is down"
-    symptom "a connection stands still, and ends when the peer's host has been silent for too long"
+    symptom "a connection stalls, and ends when the peer's host has been silent for too long"
     lines ["<NIC> is down"]
     cause "the interface was set down, or has lost its link; its memory and its flow rules stay, and transfers go on when it comes up in time"
     cure ["ip link show dev <NIC>", "ip link set <NIC> up"]

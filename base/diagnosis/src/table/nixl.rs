@@ -35,7 +35,7 @@ NIXL_BACKEND_NOT_LOADABLE = 1006 Error "NIXL cannot load the TCPX backend"
     cure ["file -L <PATH>", "python -m nixl_tcpx install"]
     source "NIXL 1.5.1, run"
 NIXL_BACKEND_OTHER_ABI = 1007 Error "the TCPX backend is built for another C++ standard library"
-    symptom "the process ends with SIGSEGV when the backend is created, and nothing is said"
+    symptom "the process ends with SIGSEGV when the backend is created, without a message"
     cause "NIXL hands over std::string of libstdc++ with its newer layout; a backend that was built with _GLIBCXX_USE_CXX11_ABI=0 or for libc++ reads it as something else"
     cure ["# build it again without that option, for libstdc++: cargo xtask nixl --out FOLDER"]
     source "NIXL 1.4.0, run"

@@ -39,7 +39,7 @@ CONSUMED_WRONGLY = 807 Error "irecvConsumed was called early, twice or out of or
     symptom "\"no inactive request\" or \"invalid request\", rc 3"
     lines ["invalid request <NUMBERS> vs expected"]
     cause "a receive is consumed once, after it is done, oldest first"
-    cure ["# consume in the order of posting, after test said done"]
+    cure ["# consume in the order of posting, after test reported done"]
     source "plugin 3.1.9, run"
 CONSUMED_BEFORE_COPY = 808 Error "corrupted payload: pages were given back before the copy had finished"
     symptom "\"Data verification failed\", random or zero bytes; no error code"
@@ -91,7 +91,7 @@ ENTRIES_TAKEN_AS_SORTED = 816 Error "scrambled data: fragments were concatenated
 COUNT_POLLED = 817 Error "the queue's count was polled instead of done"
     symptom "old fragments are unpacked again"
     cause "until a slot is used again it keeps the count of the request that had it before, 16 requests ago"
-    cure ["# read the slot only after test said done"]
+    cure ["# read the slot only after test reported done"]
     source "plugin 3.1.9, run"
 COMM_SHARED = 818 Error "two streams share one comm"
     symptom "messages reach the wrong receiver; a tag does not help"
@@ -166,7 +166,7 @@ REMOTE_RANGE_OUTSIDE = 832 Error "a range reaches past what is exported"
     source "this project"
 REMOTE_ACCESS_REFUSED = 833 Error "remote memory is not exported for this"
     symptom "\"it is not exported for peers to write\"; nothing was moved"
-    cause "an export allows to read, to write, or both, as its owner said"
+    cause "an export allows reads, writes or both, as its owner chose"
     cure ["# let the owner export it with the access that is needed; to be written it must be registered for receiving too"]
     source "this project"
 REMOTE_KEY_UNUSABLE = 834 Error "the bytes are no key to remote memory"
@@ -186,7 +186,7 @@ NOTIFICATIONS_NOT_READ = 836 Warning "a peer does not take notifications as fast
     source "this project"
 NOTIFICATIONS_DROPPED = 837 Warning "notifications of peers that have ended were dropped"
     symptom "\"the program does not take notifications: of peers that have ended, those that left most of them have left too many, and theirs are dropped\""
-    cause "what peers that have ended left is kept for the program, up to a quarter of kept_for_peers_bytes (TCPX_KEPT_FOR_PEERS_BYTES) together, or less where peers use up the rest; nothing of a peer that is still there is dropped"
+    cause "notifications of ended peers wait for the program, up to a quarter of kept_for_peers_bytes (TCPX_KEPT_FOR_PEERS_BYTES) together, or less where peers use up the rest; notifications of a connected peer are never dropped"
     cure ["# take notifications out (poll_notifications), as often as they come", "# if they are unexpected: any holder of the secret can send them (docs/security.md)"]
     source "this project"
 OPERATION_EXPIRED = 850 Error "an operation had not ended within its time"

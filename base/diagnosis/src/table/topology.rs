@@ -21,7 +21,7 @@ NIC_WITHOUT_ADDRESS = 303 Error "a data NIC has no IPv4 address"
     source "plugin 3.1.9, source"
 NIC_WITHOUT_PCI = 304 FatalForPlugin "a data NIC is no PCI device"
     symptom "the process dies of SIGSEGV in regMr"
-    cause "loopback and virtual interfaces have no device link; the plugin's pciPath is then NULL, and it reads it all the same"
+    cause "loopback and virtual interfaces have no device link; the plugin's pciPath is then NULL, and it reads through it"
     cure ["export NCCL_GPUDIRECTTCPX_SOCKET_IFNAME=eth1,eth2,eth3,eth4", "# or use plugin = soft"]
     source "plugin 3.1.9, run"
 NIC_DOMAIN = 305 Error "a data NIC is not in PCI domain 0000"
@@ -34,7 +34,7 @@ GPU_WITHOUT_NEAR_NIC = 306 Error "a GPU has no data NIC under its PCIe switch"
     cause "the NIC must write the GPU's memory over a PCIe switch they share (PIX or PXB); through a host bridge it is slow or impossible"
     cure ["tcpx devices", "# choose a GPU with a near NIC, or add that NIC to NCCL_GPUDIRECTTCPX_SOCKET_IFNAME"]
     source "A3 topology notes; NCCL_NET_GDR_LEVEL=PIX of the A3 High profile"
-NIC_SPEED_UNKNOWN = 307 Info "a data NIC does not tell its speed"
+NIC_SPEED_UNKNOWN = 307 Info "the speed of a data NIC is unknown"
     symptom "the plugin reports 10000 Mbit/s"
     cause "the driver gives no value in /sys/class/net/<NIC>/speed; common for virtual NICs"
     cure ["cat /sys/class/net/<NIC>/speed"]

@@ -95,7 +95,7 @@ FIRST_MESSAGE_LOST = 916 Error "nothing has ever arrived on a channel"
     cause "its data went another way: the steering rule was not there yet, the NIC is another than the peer reaches, or a firewall drops data connections"
     cure ["tcpx doctor", "ethtool -S eth1 | grep rx_devmem_pkts", "export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=1000000"]
     source "plugin 3.1.9, source; p2p notes on errors"
-STEP_WENT_WELL = 917 Info "a line of a transfer that goes well"
+STEP_WENT_WELL = 917 Info "a line of a successful transfer"
     symptom "the older test programs print a line for each step"
     lines [
         "TCPX GPU-to-GPU transfer test",
@@ -129,7 +129,7 @@ STEP_WENT_WELL = 917 Info "a line of a transfer that goes well"
         "Client test completed successfully",
         "All bytes: n",
     ]
-    cause "nothing is wrong where this line stands; what fails is the step after the last line that was printed"
+    cause "this line shows no problem; the step after the last printed line failed"
     cure ["tcpx transfer", "# it prints the same steps, with an error that names the one that failed"]
     source "transfer test guide; transfer flow notes"
 BUILD_NOT_POSITION_INDEPENDENT = 918 Info "the build complains of relocations"

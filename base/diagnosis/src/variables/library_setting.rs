@@ -171,7 +171,7 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_CONNECT_TIMEOUT_MS", upto(i64::MAX), "30000", "milliseconds that accept and connect wait"),
     session("TCPX_CLOSE_TIMEOUT_MS", upto(i64::MAX), "5000", "milliseconds that a goodbye is waited for"),
     session("TCPX_PEER_TIMEOUT_MS", Kind::ZeroOr { min: 100, max: DAY_MS }, "10000", "milliseconds that a peer may be silent; 0: for ever"),
-    session("TCPX_STALL_AFTER_MS", Kind::ZeroOr { min: 1, max: DAY_MS }, "10000", "milliseconds without movement until the log says so; 0: never"),
+    session("TCPX_STALL_AFTER_MS", Kind::ZeroOr { min: 1, max: DAY_MS }, "10000", "milliseconds without progress until a warning is logged; 0: never"),
     session("TCPX_PROGRESS_THREAD", Kind::Switch, "1 in C and C++ programs, else 0", "a thread of the session drives progress"),
     session("TCPX_SPIN_US", upto(i64::MAX), "200", "microseconds for which a waiting thread looks again before it sleeps"),
     session("TCPX_PREFLIGHT", Kind::Switch, "1", "a plugin's file is only loaded after the checks; 0 at your own risk"),

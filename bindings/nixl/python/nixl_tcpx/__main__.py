@@ -24,7 +24,7 @@ def main(words):
     files = install() if words == ["install"] else uninstall()
     print("\n".join(files))
     if not files:
-        print("error: no NIXL, or nothing of this package in it, was found", file=sys.stderr)
+        print("error: no NIXL was found, or NIXL has no file of this package", file=sys.stderr)
         return 1
     return 0
 

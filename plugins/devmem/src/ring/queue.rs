@@ -228,7 +228,7 @@ impl RingQueue {
             // The place in the stream is lost. Further bytes of the stream have no use.
             None => {
                 let left = self.asked.remove(&id)?;
-                let what = format!("io_uring tells of {bytes} bytes at {at}, of {left}");
+                let what = format!("io_uring reports {bytes} bytes at {at}, of {left}");
                 let end = ReceiveEnd::Failed(io::Error::new(io::ErrorKind::InvalidData, what));
                 // If the cancellation cannot be submitted, the receive ends with its socket.
                 let _ = self.cancel(id);

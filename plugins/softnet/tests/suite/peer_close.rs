@@ -116,5 +116,5 @@ fn host_receives_fail_alike() {
     assert_eq!(ends.net.close(ends.sender.comm), 0);
     assert_eq!(ends.net.fails_with(recv), 2);
     assert_eq!(ends.net.close(ends.receiver.comm), 0);
-    assert_eq!(ends.net.deregister(ptr::null_mut(), host), 0, "closing let go of it");
+    assert_eq!(ends.net.deregister(ptr::null_mut(), host), 0, "closing released it");
 }

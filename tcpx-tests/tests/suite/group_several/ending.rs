@@ -15,7 +15,7 @@ fn one_revoked_key_ends_the_whole_operation() {
     let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &whole);
     let write = write.expect("it fits");
     write.post(None).expect("it is not under way");
-    write.wait(Some(PATIENCE)).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it succeeds");
     // Device 1 here writes it: not the first part, and not the last.
     right.unexport(&theirs.keys[2]).expect("nothing uses it");
     theirs.fill_all(&right, 9);
@@ -34,7 +34,7 @@ fn one_revoked_key_ends_the_whole_operation() {
     let rest = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &rest);
     let rest = rest.expect("it fits");
     rest.post(Some(b"rest")).expect("it is not under way");
-    rest.wait(Some(PATIENCE)).expect("it goes well");
+    rest.wait(Some(PATIENCE)).expect("it succeeds");
     assert_eq!(notes(&right, 1), [b"rest"]);
     assert_eq!(right.poll_notifications(&mut Vec::new(), 1).expect("no fork"), 0);
     drop((write, rest));
@@ -93,7 +93,7 @@ fn it_is_cancelled_and_let_go_of_under_way() {
         assert!(matches!(cancelled, Error::Cancelled), "{cancelled}");
         // It can be posted again.
         write.post(None).expect("it is not under way");
-        write.wait(Some(PATIENCE)).expect("it goes well");
+        write.wait(Some(PATIENCE)).expect("it succeeds");
     }
     for (kind, note) in [
         (OperationKind::Write, None),
@@ -163,7 +163,7 @@ fn it_ends_when_its_time_is_over() {
         served.go_on();
         // With time enough it goes well, and the notification waits no longer than the rest.
         write.post_with(PostOptions::default().timeout(Duration::from_secs(60))).expect("it ended");
-        write.wait(Some(PATIENCE)).expect("it goes well");
+        write.wait(Some(PATIENCE)).expect("it succeeds");
         until("its end is reported", || {
             served.client.poll_completions(&mut told, 1).expect("no fork") == 1
         });

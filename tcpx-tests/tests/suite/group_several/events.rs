@@ -26,7 +26,7 @@ fn a_peer_connects_once_and_leaves_once() {
     for round in 0..2 {
         write.report_completions(5).expect("no fork");
         write.post(Some(b"here")).expect("it waits");
-        write.wait(Some(PATIENCE)).expect("it goes well");
+        write.wait(Some(PATIENCE)).expect("it succeeds");
         assert_eq!(notes(&right, 1), [b"here"]);
         if round == 1 {
             // Peers that are up now are reported first, and so are ends of posts.
@@ -59,7 +59,7 @@ fn a_killed_peer_is_reported() {
     let read = prepare(&client, "it", OperationKind::Read, (&ours.ids, &served.keys), &crosswise());
     let read = read.expect("it fits");
     read.post(None).expect("it waits");
-    read.wait(Some(PATIENCE)).expect("it goes well");
+    read.wait(Some(PATIENCE)).expect("it succeeds");
     assert!(matches!(next_peer(&client), (name, PeerState::Up) if name == "it"));
     served.child.kill().expect("it lives");
     assert!(matches!(next_peer(&client), (name, PeerState::Failed(_)) if name == "it"));
@@ -76,7 +76,7 @@ fn notifications_of_every_device_have_their_turn() {
         left.notify("right", b"to the host").expect("there is room");
     }
     write.post(Some(b"of an operation")).expect("it waits");
-    write.wait(Some(PATIENCE)).expect("it goes well, and its notification is there");
+    write.wait(Some(PATIENCE)).expect("it succeeds, and its notification is there");
     until("the host's are there, too", || {
         let sessions = right.stats_by_device();
         let host = sessions.iter().find(|(device, _)| *device == Device::Host);

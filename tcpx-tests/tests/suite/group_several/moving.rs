@@ -54,7 +54,7 @@ fn ranges_of_all_devices_are_one_operation() {
             assert!(matches!(operation.status(), OperationStatus::Idle));
             operation.wait(Some(PATIENCE)).expect("nothing was posted");
             operation.post(note).expect("it is not under way");
-            operation.wait(Some(PATIENCE)).expect("it goes well");
+            operation.wait(Some(PATIENCE)).expect("it succeeds");
             assert!(matches!(operation.status(), OperationStatus::Done));
             let counts = operation.counts().expect("no fork");
             assert_eq!((counts.operations_posted, counts.operations_done), (1, 1));
@@ -118,7 +118,7 @@ fn notify_after_every_byte(rounds: u8) {
     let load = prepare(&left, "right", OperationKind::Write, (&loads.ids, &loaded.keys), &all);
     let (load, is_over) = (load.expect("it fits"), AtomicBool::new(false));
     load.post(None).expect("it is not under way");
-    load.wait(Some(PATIENCE)).expect("it goes well");
+    load.wait(Some(PATIENCE)).expect("it succeeds");
     let whole = crosswise();
     let write = prepare(&left, "right", OperationKind::Write, (&ours.ids, &theirs.keys), &whole);
     let write = write.expect("it fits");
@@ -128,7 +128,7 @@ fn notify_after_every_byte(rounds: u8) {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 load.post(None).expect("it is not under way");
-                load.wait(Some(PATIENCE)).expect("it goes well");
+                load.wait(Some(PATIENCE)).expect("it succeeds");
             }
         });
         let right = &right;
@@ -146,7 +146,7 @@ fn notify_after_every_byte(rounds: u8) {
         for round in 1..=rounds {
             ours.fill_all(&left, round);
             write.post(Some(&[round])).expect("it is not under way");
-            write.wait(Some(PATIENCE)).expect("it goes well");
+            write.wait(Some(PATIENCE)).expect("it succeeds");
             if right_has.recv() != Ok(round) {
                 break;
             }
@@ -175,7 +175,7 @@ fn post_again(posts: u32) {
         let operation = operation.expect("it fits");
         for post in 0..posts {
             operation.post(Some(&post.to_le_bytes())).expect("it is not under way");
-            operation.wait(Some(PATIENCE)).expect("it goes well");
+            operation.wait(Some(PATIENCE)).expect("it succeeds");
             assert_eq!(notes(&right, 1), [post.to_le_bytes()]);
         }
         let counts = operation.counts().expect("no fork");
@@ -206,7 +206,7 @@ fn several_devices_here_and_one_session_there() {
     ours.fill_all(&left, 4);
     let write = write.expect("it fits");
     write.post(Some(b"to me")).expect("it is not under way");
-    write.wait(Some(PATIENCE)).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it succeeds");
     assert_eq!(notes(&left, 1), [b"to me"]);
 
     let alone = Session::new(options().progress_thread(true).accept_all(true)).expect("soft");
@@ -218,7 +218,7 @@ fn several_devices_here_and_one_session_there() {
     let remote = [0, 1, 2].map(|at| RemoteRange { key: &key, offset: at * 5000, bytes: 5000 });
     let write = left.prepare("alone", OperationKind::Write, &local, &remote).expect("it fits");
     write.post(Some(b"alone")).expect("it is not under way");
-    write.wait(Some(PATIENCE)).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it succeeds");
     let mut taken = Vec::new();
     alone.poll_notifications(&mut taken, 9).expect("no fork");
     assert_eq!(taken.len(), 1, "it is there when the operation is done");
@@ -259,7 +259,7 @@ fn a_thread_waits_for_notifications_of_all_devices() {
         for _ in 0..100 {
             write.post(Some(b"of a GPU")).expect("it is not under way");
             left.notify("right", b"of the host").expect("there is room");
-            write.wait(Some(PATIENCE)).expect("it goes well");
+            write.wait(Some(PATIENCE)).expect("it succeeds");
         }
         right_has.recv().expect("all come");
         right.close().expect("left answers");

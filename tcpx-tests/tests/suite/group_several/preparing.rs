@@ -45,7 +45,7 @@ fn a_range_that_does_not_fit_is_refused_with_its_index() {
     one[1].bytes = 5000;
     let write = try_prepare(&one).expect("it fits");
     write.post(Some(b"one")).expect("it is not under way");
-    write.wait(Some(PATIENCE)).expect("it goes well");
+    write.wait(Some(PATIENCE)).expect("it succeeds");
     assert_eq!(notes(&right, 1), [b"one"]);
     left.deregister_memory(ours.ids[2]).expect("nothing uses it");
     let refused = try_prepare(&one).expect_err("one is not registered");

@@ -45,7 +45,7 @@ impl Served {
         let mut child = process::Owned::start(&mut server);
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let line = lines.find_map(|line| line.ok()?.strip_prefix("serves ").map(str::to_owned));
-        let words: Vec<_> = line.expect("it says so").split(' ').map(unhex).collect();
+        let words: Vec<_> = line.expect("a line of text").split(' ').map(unhex).collect();
         // What travels on the link uses no memory once it is sent.
         let client =
             Session::new(options().name("client").link_bytes(LinkBytes::Most(0)).all_devices(true))
@@ -58,7 +58,7 @@ impl Served {
         let served = Self { child, client, ours, keys, info };
         let read = served.prepare(OperationKind::Read);
         read.post(None).expect("it is not under way");
-        read.wait(Some(PATIENCE)).expect("it goes well");
+        read.wait(Some(PATIENCE)).expect("it succeeds");
         served
     }
 

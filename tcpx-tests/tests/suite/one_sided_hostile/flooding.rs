@@ -21,7 +21,7 @@ const MOST_RANGES: usize = 1 << 22;
 
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it says so");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line for it");
     line.split_whitespace().next().and_then(|it| it.parse().ok()).expect("a number")
 }
 
@@ -80,7 +80,7 @@ fn a_list_takes_no_memory_before_its_ranges_come() {
     hostile.send_frames(&[announced.clone(), keys(LIST, &[hostile.write_key]), announced].concat());
     setup.assert_disconnected(&hostile, "a second list");
     let grown = resident_kib().saturating_sub(before);
-    assert!(grown < 20_000, "{grown} KiB for a list that was never told");
+    assert!(grown < 20_000, "{grown} KiB for a list without its ranges");
     hostile.end();
     setup.end("a list without end");
 }
@@ -99,7 +99,7 @@ fn lists_without_end_are_bounded() {
     }
     hostile.wait_until_handled();
     let grown = resident_kib().saturating_sub(before);
-    assert!(grown < 150_000, "{grown} KiB for all lists that a peer may tell");
+    assert!(grown < 150_000, "{grown} KiB for all lists that a peer may have");
     hostile.send_frames(&list(LIST - 1, true, &hostile.write_key, &all));
     setup.assert_disconnected(&hostile, "a list more than there may be");
     hostile.end();

@@ -31,7 +31,7 @@ fn check_link(nic: &Nic) -> Vec<Finding> {
         add(&table::NIC_WITHOUT_ADDRESS, format!("{name} has no IPv4 address"));
     }
     if nic.speed_mbps.is_none() {
-        add(&table::NIC_SPEED_UNKNOWN, format!("{name} does not tell its speed"));
+        add(&table::NIC_SPEED_UNKNOWN, format!("the speed of {name} is unknown"));
     }
     if let Some(mtu) = nic.mtu.filter(|&mtu| mtu < JUMBO_MTU) {
         add(&table::NIC_MTU_SMALL, format!("{name} has an MTU of {mtu} bytes"));
@@ -112,7 +112,7 @@ fn check_rings(kernel: &dyn Kernel, nic: &Nic) -> Vec<Finding> {
             ));
         }
         HeaderSplit::Unknown => {
-            let seen = format!("{name}: the driver does not tell tcp-data-split");
+            let seen = format!("{name}: the driver does not report tcp-data-split");
             findings.push(Finding::new(&kernel_table::NIC_QUERY_FAILED, seen));
         }
     }

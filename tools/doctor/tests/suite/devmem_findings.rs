@@ -190,7 +190,7 @@ fn settings_that_cannot_be_read() {
         machine.kernel.rings =
             Some(Rings { header_split: HeaderSplit::Unknown, header_split_threshold_bytes: None });
     });
-    assert_eq!(findings[0].seen, "eth1: the driver does not tell tcp-data-split");
+    assert_eq!(findings[0].seen, "eth1: the driver does not report tcp-data-split");
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn a_caller_that_watches_receives_what_is_short() {
     for _ in 0..100 {
         wait_until(|| is_helper_asleep(&lanes));
         lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, 1000)]));
-        assert_eq!(lanes.run(), NeedsCall::No, "the socket tells");
+        assert_eq!(lanes.run(), NeedsCall::No, "the socket shows it");
         theirs[0].write_all(&[7; 1000]).expect("there is room");
         let socket = [(lanes.lanes[0].socket().as_fd(), Interest::Read)];
         wait_until(|| {
