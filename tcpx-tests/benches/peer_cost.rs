@@ -171,7 +171,7 @@ fn progress_thread() -> Result<String> {
 
 /// Waits until a second costs nearly nothing: what connecting has left to do is done. A session
 /// that never comes to rest is measured as it is.
-fn settle(thread: &str) -> Result<()> {
+fn wait_until_idle(thread: &str) -> Result<()> {
     thread::sleep(REST);
     for _ in 0..MOST_SECONDS {
         let before = Usage::of(thread)?.cpu;
@@ -288,7 +288,7 @@ fn measure(count: usize, is_json: bool) -> Result<()> {
     let mut output = BufReader::new(output);
     let (first, last) = Connects::accept(&session, count, &mut output)?.ends();
     let thread = progress_thread()?;
-    settle(&thread)?;
+    wait_until_idle(&thread)?;
     let (start, before) = (Instant::now(), Usage::of(&thread)?);
     thread::sleep(WINDOW);
     let (seconds, after) = (start.elapsed().as_secs_f64(), Usage::of(&thread)?);

@@ -106,7 +106,7 @@ impl Pair {
     ///
     /// # Panics
     /// When one of them fails.
-    pub fn part(&mut self) {
+    pub fn disconnect(&mut self) {
         self.left.send_command(Command::Disconnect { peer: "right".into() });
         self.right.send_command(Command::Disconnect { peer: "left".into() });
         let replies = (self.left.receive_reply(PATIENCE), self.right.receive_reply(PATIENCE));

@@ -80,7 +80,7 @@ pub fn join_by(from: (&Session, &str), to: (&Session, &str), conn_info: &[u8]) {
 ///
 /// # Panics
 /// When one of them fails.
-pub fn part(left: &Session, right: &Session) {
+pub fn disconnect_both(left: &Session, right: &Session) {
     thread::scope(|scope| {
         let parted = scope.spawn(|| left.disconnect("right"));
         right.disconnect("left").expect("the other end answers");

@@ -215,7 +215,7 @@ fn unhex(text: &str) -> NetHandle {
     handle
 }
 
-fn say(mut out: impl Write, line: &str) {
+fn write_line(mut out: impl Write, line: &str) {
     writeln!(out, "{line}").and_then(|()| out.flush()).expect("a listener");
 }
 
@@ -232,16 +232,16 @@ fn child() {
     let port: u16 = read_line(&mut input).expect("port").parse().expect("a number");
     let mut theirs = unhex(&read_line(&mut input).expect("handle"));
     let (ours, listen) = net.listen();
-    say(io::stdout(), &hex(&ours));
+    write_line(io::stdout(), &hex(&ours));
     let raw: Vec<_> = (0..sockets)
         .map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("raw connect"))
         .collect();
     let (sender, receiver) = connect_both(net, &mut theirs, listen);
     let mut end = LoopbackEnd::new(net, raw, sender, receiver);
-    say(io::stdout(), "ready");
+    write_line(io::stdout(), "ready");
     while let Some(command) = read_line(&mut input) {
         end.serve(&command);
-        say(io::stdout(), "served");
+        write_line(io::stdout(), "served");
     }
 }
 
@@ -282,8 +282,8 @@ impl ChildBench {
         let mut answers = BufReader::new(child.stdout.take().expect("stdout"));
         let raw_listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
         let (ours, listen) = net.listen();
-        say(&mut commands, &raw_listener.local_addr().expect("address").port().to_string());
-        say(&mut commands, &hex(&ours));
+        write_line(&mut commands, &raw_listener.local_addr().expect("address").port().to_string());
+        write_line(&mut commands, &hex(&ours));
         let mut theirs = unhex(&read_line(&mut answers).expect("handle"));
         let raw = (0..sockets).map(|_| raw_listener.accept().expect("raw accept").0).collect();
         let (sender, receiver) = connect_both(net, &mut theirs, listen);
@@ -293,7 +293,7 @@ impl ChildBench {
     }
 
     fn once(&mut self, command: &str) -> Duration {
-        say(&mut self.commands, command);
+        write_line(&mut self.commands, command);
         let start = Instant::now();
         self.end.measure(command);
         let time = start.elapsed();
@@ -328,19 +328,25 @@ fn main() {
     let [raw, host, device] = bench.medians(["raw", "host", "device"]);
     for (name, time) in [("raw sockets", raw), ("host memory", host), ("device memory", device)] {
         let (gbps, ratio) = (rate(time), raw.as_secs_f64() / time.as_secs_f64());
-        say(&out, &format!("64 MiB in 512 KiB, {name:13}: {gbps:6.2} GB/s, {ratio:4.2} x raw"));
+        write_line(
+            &out,
+            &format!("64 MiB in 512 KiB, {name:13}: {gbps:6.2} GB/s, {ratio:4.2} x raw"),
+        );
     }
     bench.rounds = rounds.div_ceil(4);
     let [raw, small] = bench.medians(["raw-small", "small"]);
     for (name, time) in [("raw sockets", raw), ("device memory", small)] {
         let micros = time.as_secs_f64() * 1e6 / SMALL_COUNT as f64;
-        say(&out, &format!("100,000 x 4 KiB,   {name:13}: {micros:6.2} us each"));
+        write_line(&out, &format!("100,000 x 4 KiB,   {name:13}: {micros:6.2} us each"));
     }
     let [raw, ping, host] = bench.medians(["raw-ping", "ping", "ping-host"]);
     for (name, time) in [("raw sockets", raw), ("device memory", ping), ("host memory", host)] {
         let micros = time.as_secs_f64() * 1e6 / PINGS as f64;
         let ratio = time.as_secs_f64() / raw.as_secs_f64();
-        say(&out, &format!("4 KiB ping-pong,   {name:13}: {micros:6.2} us, {ratio:4.2} x raw"));
+        write_line(
+            &out,
+            &format!("4 KiB ping-pong,   {name:13}: {micros:6.2} us, {ratio:4.2} x raw"),
+        );
     }
     drop(bench.commands);
     assert!(bench.child.wait().expect("child").success());

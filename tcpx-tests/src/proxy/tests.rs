@@ -38,7 +38,7 @@ fn a_frame_is_held_and_then_passes_with_all_behind_it() {
 }
 
 #[test]
-fn a_part_passes_with_its_bytes() {
+fn a_link_chunk_passes_with_its_bytes() {
     let (proxy, mut left, mut right) = joined();
     let part = [frame(kind::PART, &[1, 2, 5, 0, 0, 0]), b"12345".to_vec()].concat();
     let wire = [&part[..], &frame(3, b"x")].concat();

@@ -194,5 +194,5 @@ fn sound_transfers_raise_no_alarm() {
     }
     watched.expect_none(Side::Left);
     watched.expect_none(Side::Right);
-    watched.pair.part();
+    watched.pair.disconnect();
 }

@@ -14,7 +14,9 @@ use tcpx_core::{
 };
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
-use tcpx_tests::sessions::{self, connect, export, join_by, lively, notifications, open, part};
+use tcpx_tests::sessions::{
+    self, connect, disconnect_both, export, join_by, lively, notifications, open,
+};
 
 /// In parts on the link, or in several chunks on the channels.
 const LONG: usize = 300_000;
@@ -307,7 +309,7 @@ fn records_of_an_earlier_connection_are_not_taken() {
     let [to, from] = proxied.ends(Direction::ToListener);
     message(from, to, SHORT, 1);
     let earlier = proxied.proxy.passed(Direction::ToListener, kind::RECORD);
-    part(&proxied.left, &proxied.right);
+    disconnect_both(&proxied.left, &proxied.right);
     proxied.connect_again();
     let receive = proxied.right.create_transfer("left").expect("it is up");
     let into = memory(&proxied.right, 1, SHORT);

@@ -81,7 +81,7 @@ fn move_through(buffers: &[(u16, u64)]) {
             assert!(waits > 0, "{stats}");
             assert_eq!(stats["alarms"], Value::Array(Vec::new()));
         }
-        pair.part();
+        pair.disconnect();
     }
 }
 
@@ -111,7 +111,7 @@ fn small_messages_that_share_chunks_wait_for_credit_too() {
     }
     let stats: Value = pair.left.get(Command::Stats);
     assert!(stats["total"]["send"]["gathered"].as_u64() > Some(0), "{stats}");
-    pair.part();
+    pair.disconnect();
 }
 
 /// Connects a peer to the hub, or says why not.

@@ -66,7 +66,7 @@ fn hung_calls(agent: &mut Agent) -> u64 {
     stats["plugin_calls_hung"].as_u64().expect("they are counted")
 }
 
-fn hear_nothing(agent: &mut Agent) {
+fn expect_no_reply(agent: &mut Agent) {
     let reply = agent.receive_reply(Duration::ZERO);
     assert!(matches!(reply, Err(Refusal::Silent)), "it has ended before: {reply:?}");
 }
@@ -88,7 +88,7 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
     for transfer in [sent, received] {
         b.run(Command::Wait { transfer, timeout_ms: PATIENCE_MS });
     }
-    hear_nothing(&mut hub);
+    expect_no_reply(&mut hub);
     // It takes longer than a call of the plugin may.
     let refusal = hub.receive_reply(PATIENCE).expect_err("the comm does not close in time");
     assert_eq!(refusal.failure().kind, "PluginHangs");

@@ -167,12 +167,12 @@ fn prepare(
 }
 
 /// What is under way.
-enum UnderWay {
+enum PendingUse {
     Operation(Operation),
     Transfer(Transfer),
 }
 
-impl UnderWay {
+impl PendingUse {
     fn is_over(&self) -> bool {
         match self {
             Self::Operation(operation) => !matches!(operation.status(), OperationStatus::Active),
@@ -210,13 +210,18 @@ impl SessionPair {
         Self { left, right, proxy, pages, ours, theirs, our_key, their_key }
     }
 
-    fn begin(&self, what: MemoryUse, note: Option<&[u8]>, time: Option<Duration>) -> Vec<UnderWay> {
+    fn begin(
+        &self,
+        what: MemoryUse,
+        note: Option<&[u8]>,
+        time: Option<Duration>,
+    ) -> Vec<PendingUse> {
         let post = |operation: Operation, time: Option<Duration>| {
             let options =
                 note.map_or(PostOptions::default(), |it| PostOptions::default().notification(it));
             let options = time.map_or(options, |time| options.timeout(time));
             operation.post_with(options).expect("it is not under way");
-            UnderWay::Operation(operation)
+            PendingUse::Operation(operation)
         };
         let message = |memory| Post { memory, offset: 0, bytes: BYTES as u64, tag: TAG };
         let (left, right) = ((&self.left, "right"), (&*self.right, "left"));
@@ -240,7 +245,7 @@ impl SessionPair {
                     }
                 };
                 here_posted.and(there_posted).expect("it fits");
-                vec![UnderWay::Transfer(here), UnderWay::Transfer(there)]
+                vec![PendingUse::Transfer(here), PendingUse::Transfer(there)]
             }
         }
     }
@@ -253,8 +258,8 @@ impl SessionPair {
     }
 
     /// Waits until bytes move, or time was too short for that.
-    fn wait_for_first_bytes(&self, under_way: &[UnderWay]) {
-        until("bytes move", || self.moved() > 0 || under_way.iter().any(UnderWay::is_over));
+    fn wait_for_first_bytes(&self, under_way: &[PendingUse]) {
+        until("bytes move", || self.moved() > 0 || under_way.iter().any(PendingUse::is_over));
     }
 
     fn harm(&self, peer: Peer) {
@@ -290,10 +295,10 @@ fn deregister(
     }
     match (before, under_way.first()) {
         (EndOfUse::Release, _) => under_way.truncate(0),
-        (EndOfUse::Cancel, Some(UnderWay::Operation(operation))) => {
+        (EndOfUse::Cancel, Some(PendingUse::Operation(operation))) => {
             operation.cancel().expect("no fork")
         }
-        (EndOfUse::Cancel, Some(UnderWay::Transfer(transfer))) => transfer.cancel(),
+        (EndOfUse::Cancel, Some(PendingUse::Transfer(transfer))) => transfer.cancel(),
         _ => {}
     }
     let deregistered = pair.left.deregister_memory(pair.ours);

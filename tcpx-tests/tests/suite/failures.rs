@@ -227,7 +227,7 @@ fn a_peer_that_ends_does_not_harm_another() {
     });
     third.kill();
     works(&mut pair);
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -237,12 +237,12 @@ fn sessions_come_and_go_without_a_trace() {
         (pair.left.get(Command::Footprint), pair.right.get(Command::Footprint))
     };
     works(&mut pair);
-    pair.part();
+    pair.disconnect();
     let before = measure(&mut pair);
     for _ in 0..10 {
         pair.join("left", "right").expect("a peer may come back");
         works(&mut pair);
-        pair.part();
+        pair.disconnect();
     }
     // Threads that have nothing left to do end by themselves.
     let give_up_at = Instant::now() + PATIENCE;

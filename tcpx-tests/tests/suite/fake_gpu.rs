@@ -157,7 +157,7 @@ fn unmap(first: usize) {
 }
 
 #[test]
-fn registered_memory_is_let_go_when_the_work_is_done() {
+fn registered_memory_is_released_after_the_work() {
     in_own_process!();
     let Some(gpu) = fake_gpu() else { return };
     let shared = Shared::new();
@@ -179,7 +179,7 @@ fn registered_memory_is_let_go_when_the_work_is_done() {
 }
 
 #[test]
-fn memory_that_is_freed_or_replaced_while_it_is_registered_is_not_let_go() {
+fn memory_that_is_freed_or_replaced_while_it_is_registered_is_not_released() {
     in_own_process!();
     let Some(gpu) = fake_gpu() else { return };
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;

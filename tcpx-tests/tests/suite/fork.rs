@@ -86,7 +86,7 @@ impl Pair {
         self.send(&self.receive, self.to, 7);
         let buffer = self.left.take_buffer(self.lent).expect("it is lent");
         assert_eq!(*buffer, [5; 4096]);
-        sessions::part(&self.left, &self.right);
+        sessions::disconnect_both(&self.left, &self.right);
     }
 }
 
@@ -154,7 +154,7 @@ fn nothing_is_closed(pair: &Pair) {
     assert_eq!(open(), before, "descriptors");
 }
 
-fn children_are_refused_and_harm_nobody(progress_thread: bool, forks: usize) {
+fn children_are_refused_and_disturb_nothing(progress_thread: bool, forks: usize) {
     let pair = Pair::new(progress_thread);
     let is_over = AtomicBool::new(false);
     let while_running = |work: &dyn Fn()| {
@@ -308,8 +308,8 @@ fn refuse_children(forks: usize) {
     in_child(exchange);
     let _ = gpu_count();
     in_child(exchange);
-    children_are_refused_and_harm_nobody(false, forks);
-    children_are_refused_and_harm_nobody(true, forks);
+    children_are_refused_and_disturb_nothing(false, forks);
+    children_are_refused_and_disturb_nothing(true, forks);
     children_are_refused_all_devices(forks);
     // It is the use that counts, not what is left of it.
     in_child(|| assert!(matches!(Session::new(soft()), Err(Error::Forked))));

@@ -110,7 +110,7 @@ fn scattered_messages_of_every_size_arrive_both_ways_at_once() {
             verify(&mut pair.right, &there.1, 0);
             verify(&mut pair.left, &back.1, MESSAGES);
         }
-        pair.part();
+        pair.disconnect();
     }
 }
 
@@ -178,11 +178,11 @@ fn a_request_carries_a_chunk_of_scattered_messages() {
     assert_eq!(cost(&mut gathering, Memory::Host, neighbours), [chunks(), chunks(), bytes]);
     // What is received in place cannot be unpacked.
     assert_eq!(cost(&mut gathering, Memory::Host, scattered), [MESSAGES, 0, 0]);
-    gathering.part();
+    gathering.disconnect();
 
     let mut alone = pair(Options { gather: Some(false), ..Options::default() });
     assert_eq!(cost(&mut alone, Memory::Device, scattered), [MESSAGES, 0, 0]);
-    alone.part();
+    alone.disconnect();
 }
 
 #[test]
@@ -197,10 +197,10 @@ fn without_a_staging_buffer_each_goes_by_itself() {
     for memory in [Memory::Device, Memory::Host] {
         assert_eq!(cost(&mut pair, memory, scattered), [MESSAGES, 0, 0]);
     }
-    pair.part();
+    pair.disconnect();
     // One channel of two has none, and the other one gathers.
     let mut pair = refused(2);
     let [chunks, gathered, _] = cost(&mut pair, Memory::Device, scattered);
     assert!((1..chunks).contains(&gathered) && chunks < MESSAGES, "{gathered} of {chunks}");
-    pair.part();
+    pair.disconnect();
 }

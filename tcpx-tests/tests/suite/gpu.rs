@@ -12,7 +12,7 @@ use tcpx_core::{
 use tcpx_cuda::{CudaGpu, DeviceBuffer, HeldStream, ReadOnlyMapping};
 use tcpx_testkit::{PATIENCE, in_own_process, pattern};
 use tcpx_tests::has_gpu;
-use tcpx_tests::sessions::{connect, join, part};
+use tcpx_tests::sessions::{connect, disconnect_both, join};
 
 use crate::gpu_sessions::session;
 
@@ -134,13 +134,13 @@ fn every_backend_moves_every_byte_between_all_kinds_of_memory() {
                 send_one(&left, &right, kinds, bytes, bytes as u64);
             }
         }
-        part(&left, &right);
+        disconnect_both(&left, &right);
     }
 }
 
 #[test]
 #[serial(gpu)]
-fn a_gpu_session_and_an_emulated_one_understand_each_other() {
+fn a_gpu_session_and_an_emulated_one_interoperate() {
     in_own_process!();
     if !has_gpu() {
         return;
@@ -153,7 +153,7 @@ fn a_gpu_session_and_an_emulated_one_understand_each_other() {
             send_one(&left, &right, [device, device], bytes, 3);
             send_one(&left, &right, [device, device], bytes + 1, 4);
         }
-        part(&left, &right);
+        disconnect_both(&left, &right);
     }
 }
 

@@ -138,7 +138,7 @@ fn a_range_that_begins_before_its_allocation_is_the_drivers_to_refuse() {
 }
 
 #[test]
-fn a_plugin_that_exports_memory_itself_is_not_second_guessed() {
+fn a_plugin_that_exports_memory_itself_is_not_checked() {
     // With the second one set the plugin asks the CUDA driver for no dma-buf.
     in_own_process!(
         "TCPX_NULL_NAME" = "hardware",

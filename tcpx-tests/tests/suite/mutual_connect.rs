@@ -118,8 +118,8 @@ fn peers(session: &Session) -> Vec<String> {
     session.stats().peers.into_iter().map(up).collect()
 }
 
-fn part(left: &Session, right: &Session) {
-    sessions::part(left, right);
+fn disconnect_both(left: &Session, right: &Session) {
+    sessions::disconnect_both(left, right);
     assert!(left.stats().peers.is_empty() && right.stats().peers.is_empty());
 }
 
@@ -163,7 +163,7 @@ fn connect_at_the_same_time(rounds: u64) {
             both(|| connect(right, "left"), || connect(left, "right"), offset);
         }
         assert_one_connection(left, right, round);
-        part(left, right);
+        disconnect_both(left, right);
     }
     assert_no_warning();
 }
@@ -181,7 +181,7 @@ fn the_second_connect_takes_the_peer_that_has_connected() {
             left.connect("right").expect("it has come");
         }
         assert_one_connection(&left, &right, 1);
-        part(&left, &right);
+        disconnect_both(&left, &right);
     }
     assert_no_warning();
 }

@@ -36,7 +36,7 @@ fn two_hosts_move_verified_bytes_over_the_interface_between_them() {
     let stats: Value = pair.left.get(Command::Stats);
     let nic = stats["peers"][0]["channels"][0]["nic"].as_str().unwrap();
     assert!(nic.starts_with("tvl"), "the NIC between the hosts, not loopback: {stats}");
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn one_percent_loss_changes_no_byte() {
     network.lose(1).expect("netem or nftables");
     let mut pair = pair(&network, &Options::default());
     transfer(&mut pair, 8_000_001, 2);
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_cut_link_ends_at_the_deadline_and_a_restored_one_continues() {
     let difference: Value =
         pair.right.get(Command::Verify { memory: right, offset: 0, bytes, seed: 4 });
     assert_eq!(difference, Value::Null);
-    pair.part();
+    pair.disconnect();
 }
 
 /// The sender receives a warning of its own NIC, and no other. The peer takes nothing because of
@@ -109,5 +109,5 @@ fn a_nic_that_went_down_is_named_instead_of_the_peer() {
     assert!(!seen(&stats, "TCPX-902"), "{stats}");
     network.set_link(true).expect("ip");
     pair.wait_both(send, receive);
-    pair.part();
+    pair.disconnect();
 }

@@ -87,7 +87,7 @@ impl NotifiedPair {
     }
 
     /// Waits for the notification, and looks at every byte.
-    fn look(&self, generation: u8) -> Notification {
+    fn check_notified(&self, generation: u8) -> Notification {
         let mut taken = Vec::new();
         self.right.wait_notifications(&mut taken, 1, Some(PATIENCE)).expect("one comes");
         let came = contents(&self.right, self.there, BYTES);
@@ -124,7 +124,7 @@ fn written_while_lanes_rest(generations: u8) {
             let ends = NotifiedPair::new(both, route);
             for generation in 1..=generations {
                 ends.post(generation, &[generation]);
-                assert_eq!(ends.look(generation).bytes, [generation]);
+                assert_eq!(ends.check_notified(generation).bytes, [generation]);
             }
             ends.finish();
         }
@@ -168,7 +168,7 @@ fn a_notification_waits_for_what_is_held_on_the_link() {
             assert!(proxy.wait_until_held(PATIENCE), "{route:?}: the frame comes");
             ends.no_notification();
             proxy.release();
-            assert_eq!(ends.look(generation).bytes, b"");
+            assert_eq!(ends.check_notified(generation).bytes, b"");
         }
         ends.finish();
     }

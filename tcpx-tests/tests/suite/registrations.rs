@@ -3,7 +3,7 @@
 
 use tcpx_core::{Access, MemoryAddress, MemoryId, MemoryType, Post, Session};
 use tcpx_testkit::{in_own_process, until};
-use tcpx_tests::sessions::{pair, part, soft};
+use tcpx_tests::sessions::{disconnect_both, pair, soft};
 
 /// Pairs of register and deregister; the variable TCPX_TEST_REGISTRATIONS asks for another number.
 const PAIRS: u64 = 100_000;
@@ -85,5 +85,5 @@ fn come_and_go(before_the_first_look: u64, count: u64) {
     println!("{count} pairs: {} -> {} files, {} -> {} KiB", before.0, after.0, before.1, after.1);
     assert_eq!(after.0, before.0, "open files");
     assert!(after.1 <= before.1 + SLACK_KIB, "{} KiB, before {} KiB", after.1, before.1);
-    part(&left, &right);
+    disconnect_both(&left, &right);
 }

@@ -100,7 +100,7 @@ fn every_message_arrives_in_its_own_place() {
         assert_eq!(messages, MESSAGES);
         assert_eq!(chunks < full, share, "{chunks} chunks for {memory:?}");
     }
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -131,5 +131,5 @@ fn one_that_does_not_fit_fails_alone() {
             pair.right.get(Command::Verify { memory: right, offset, bytes, seed });
         assert_eq!(difference, Value::Null, "message {seed}");
     }
-    pair.part();
+    pair.disconnect();
 }

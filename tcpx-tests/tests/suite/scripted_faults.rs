@@ -75,7 +75,7 @@ fn recover(pair: &mut Pair) {
     pair.join("left", "right").expect("the fault happens once");
     let replies = transfer(pair, Memory::Device, PATIENCE);
     assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn one_passing_error_of_test_is_forgiven() {
     pair.join("left", "right").expect("connecting is not disturbed");
     let replies = transfer(&mut pair, Memory::Device, PATIENCE);
     assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn failures_of_closing_calls_are_harmless() {
         pair.join("left", "right").expect(call);
         let replies = transfer(&mut pair, Memory::Device, PATIENCE);
         assert!(replies.0.is_ok() && replies.1.is_ok(), "{call}: {replies:?}");
-        pair.part();
+        pair.disconnect();
         recover(&mut pair);
     }
 }
@@ -212,5 +212,5 @@ fn inconvenient_fragments_change_no_byte() {
         let replies = transfer(&mut pair, memory, PATIENCE);
         assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
     }
-    pair.part();
+    pair.disconnect();
 }

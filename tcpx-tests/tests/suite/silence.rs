@@ -41,7 +41,7 @@ fn a_frozen_peer_ends_an_endless_wait(is_send: bool, phase: &str) {
     pair.right = peers_to_run::agent();
     pair.right.run(Command::New(Options::default()));
     pair.join("left", "right").expect("another peer takes the name");
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_peer_without_a_progress_thread_may_be_silent() {
     let posts = vec![PostSpec { memory, offset: 0, bytes, tag: 1 }];
     let receive = pair.post(Side::Right, false, posts);
     pair.wait_both(transfer, receive);
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -92,5 +92,5 @@ fn a_peer_that_does_not_even_read_for_a_while_is_not_gone() {
     pair.right.signal(Signal::CONT);
     let sends = pair.post(Side::Right, true, posts(right));
     pair.wait_both(receives, sends);
-    pair.part();
+    pair.disconnect();
 }

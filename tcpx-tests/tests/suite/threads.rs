@@ -87,7 +87,7 @@ fn many_threads_post_and_wait_on_one_pair() {
             });
         }
     });
-    sessions::part(&left, &right);
+    sessions::disconnect_both(&left, &right);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn everything_may_be_dropped_in_any_order() {
                 drop(send);
                 // What was matched goes on in the background, and its memory stays in use until
                 // then.
-                sessions::part(&left, &right);
+                sessions::disconnect_both(&left, &right);
                 left.deregister_memory(source).unwrap();
                 right.deregister_memory(target).unwrap();
             }
@@ -212,7 +212,7 @@ fn numbers_of_peers_that_are_gone_stay_in_the_sums() {
     for round in 1..=3 {
         connect(&left, &right);
         exchange((&left, "left"), (&right, "right"), bytes, 1);
-        sessions::part(&left, &right);
+        sessions::disconnect_both(&left, &right);
         let (sent, received) = (left.stats(), right.stats());
         assert!(sent.peers.is_empty() && received.peers.is_empty());
         assert_eq!((sent.total.messages_sent, sent.total.send.bytes), (round, round * bytes));

@@ -59,7 +59,7 @@ fn every_size_arrives_whole_in_both_directions() {
     exchange(&mut pair, 50_000, 13, (Memory::Host, Memory::Device));
     exchange(&mut pair, 50_000, 4099, (Memory::Device, Memory::Host));
     exchange(&mut pair, 50_000, 8, (Memory::Device, Memory::Device));
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn default_chunks_and_many_channels() {
     for channel in channels {
         assert!(channel["recv"]["chunks"].as_u64().unwrap() >= 4, "round robin: {stats}");
     }
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn any_posting_order_matches_by_tag_and_equal_tags_in_order() {
     pair.wait_both(send, receive_early);
     pair.right.run(Command::Wait { transfer: receive_late, timeout_ms: PATIENCE_MS });
     verified(&mut pair.right, right, 0, 48_000, 5);
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_size_mismatch_fails_both_ends_and_the_next_transfer_works() {
         }
     }
     exchange(&mut pair, 12_345, 0, (Memory::Device, Memory::Device));
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn ten_thousand_chunks_outstanding_through_one_channel() {
         recv["window_peak"].as_u64().unwrap() <= 16 && recv["window_full"].as_u64().unwrap() > 0,
         "{stats}"
     );
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_batch_of_many_small_messages() {
     let send = pair.post(Side::Left, true, posts(left));
     pair.wait_both(send, receive);
     verified(&mut pair.right, right, 0, count * bytes, 9);
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn one_end_may_leave_while_the_other_is_busy() {
     pair.right.run(Command::Disconnect { peer: "left".into() });
     pair.join("left", "right").expect("a peer may come back");
     exchange(&mut pair, 100_000, 0, (Memory::Device, Memory::Device));
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_cancelled_receive_is_withdrawn_on_both_ends() {
     let receive = pair.post(Side::Right, false, post(right));
     pair.wait_both(send, receive);
     verified(&mut pair.right, right, 0, 10_000, 1);
-    pair.part();
+    pair.disconnect();
 }
 
 #[test]
@@ -226,5 +226,5 @@ fn posts_that_do_not_fit_are_refused_and_nothing_is_posted() {
     }
     let counts: Value = pair.left.get(Command::Counts { transfer });
     assert_eq!(counts, json!([0, 0, 0, 0]));
-    pair.part();
+    pair.disconnect();
 }

@@ -48,7 +48,7 @@ impl Cutter {
         fill: impl FnOnce(&mut [Tile]) -> bool,
     ) -> Result<bool, UnpackError> {
         let reserved = self.ring.take(count).ok_or(UnpackError::Busy)?;
-        self.ring.give_back(reserved.taken);
+        self.ring.release(reserved.taken);
         Ok(fill(&mut self.places[reserved.start..][..count]))
     }
 }

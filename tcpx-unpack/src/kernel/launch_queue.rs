@@ -350,7 +350,7 @@ impl LaunchQueue {
     fn retire_oldest(&mut self) {
         if let Some(oldest) = self.in_flight.pop_front() {
             self.finished = oldest.number;
-            self.ring.give_back(oldest.ring_taken);
+            self.ring.release(oldest.ring_taken);
         }
     }
 

@@ -47,7 +47,7 @@ impl Ring {
     }
 
     /// Gives back the oldest reservation, which has `taken` places.
-    pub(super) fn give_back(&mut self, taken: usize) {
+    pub(super) fn release(&mut self, taken: usize) {
         debug_assert!(taken <= self.used);
         self.used -= taken;
     }
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(ring.take(6), Some(Reservation { start: 0, taken: 6 }));
         assert!(!ring.has_room(5) && ring.has_room(4));
         assert_eq!(ring.take(5), None);
-        ring.give_back(6);
+        ring.release(6);
         assert_eq!(ring.take(5), Some(Reservation { start: 0, taken: 9 }));
         assert_eq!(ring.take(2), None);
         assert_eq!(ring.take(1), Some(Reservation { start: 5, taken: 1 }));
@@ -87,7 +87,7 @@ mod tests {
                             // Half of the ring always fits once everything is given back.
                             let (start, wanted, taken): (usize, usize, usize) =
                                 held.pop_front().unwrap();
-                            ring.give_back(taken);
+                            ring.release(taken);
                             in_use[start..start + wanted].fill(false);
                         }
                     }

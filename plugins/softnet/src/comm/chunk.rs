@@ -89,7 +89,7 @@ impl Chunk {
     /// Returns what is left of the first piece that is not wholly moved.
     pub(super) fn rest(&self) -> Piece {
         let piece = self.pieces.get(self.piece).copied().unwrap_or(Piece::EMPTY);
-        piece.part(self.within, piece.len())
+        piece.slice(self.within, piece.len())
     }
 
     /// Returns the number of bytes that have no memory yet.
@@ -114,7 +114,7 @@ impl Chunk {
     pub(super) fn list(&self, list: &mut IoList<'_>) -> bool {
         let mut within = self.within;
         self.pieces[self.piece..].iter().all(|piece| {
-            let rest = piece.part(within, piece.len());
+            let rest = piece.slice(within, piece.len());
             within = 0;
             list.push(rest)
         }) && self.unplaced() == 0

@@ -143,7 +143,7 @@ impl ControlOut {
         for segment in &self.segments {
             let record = &segment.record[skip.min(Record::BYTES)..];
             let payload =
-                segment.payload.part(skip.saturating_sub(Record::BYTES), segment.payload.len());
+                segment.payload.slice(skip.saturating_sub(Record::BYTES), segment.payload.len());
             skip = 0;
             if !list.push_bytes(record) || !list.push(payload) {
                 break;

@@ -106,7 +106,7 @@ fn send(mut comm: SendComm, memory: Piece) {
         if message >= POSTED {
             finish(&mut comm, &edges, numbers[message - POSTED]);
         }
-        let piece = memory.part(message, bytes as usize);
+        let piece = memory.slice(message, bytes as usize);
         numbers.push(comm.post(Some(piece), registered(memory)).expect("there is room"));
     }
     for number in numbers.into_iter().skip(MESSAGES.len() - POSTED) {
@@ -121,7 +121,7 @@ fn receive(mut comm: RecvComm, memory: Piece) {
         if message >= POSTED {
             finish(&mut comm, &edges, numbers[message - POSTED]);
         }
-        let piece = memory.part(0, bytes as usize);
+        let piece = memory.slice(0, bytes as usize);
         let destination = Destination::Host { memory: piece, _registration: registered(memory) };
         numbers.push(comm.post(Some(destination), bytes).expect("there is room"));
     }

@@ -304,7 +304,7 @@ impl RecvComm {
         self.requests.begin_call(self.lanes.sockets().chain([self.control.stream()]));
         self.find_refusal();
         if let Some(nic) = &mut self.nic {
-            nic.give_back(&self.lanes, 1);
+            nic.return_fragments(&self.lanes, 1);
         }
         self.send_credit();
         let records = self.match_records();
@@ -340,11 +340,11 @@ impl Drop for RecvComm {
         let is_down = self.downloads.take().is_none_or(Downloads::end);
         let is_up = self.uploader.as_mut().is_none_or(Uploader::drain);
         if let Some(nic) = self.nic.as_ref().filter(|_| !is_down || !is_up) {
-            nic.keep_region();
+            nic.leak_region();
         }
         if !is_up {
             while let Some(mut receive) = self.requests.ring.remove_oldest() {
-                receive.held.drain(..).for_each(|(_, held)| held.keep());
+                receive.held.drain(..).for_each(|(_, held)| held.leak());
             }
             return log::warn!("copies to the GPU do not end; their bounce pages are kept");
         }

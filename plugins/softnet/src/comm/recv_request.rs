@@ -87,7 +87,7 @@ impl RecvRequest {
         pieces: &mut Vec<Piece>,
     ) {
         match &self.destination {
-            Destination::Host { memory, .. } => pieces.push(memory.part(offset as usize, bytes)),
+            Destination::Host { memory, .. } => pieces.push(memory.slice(offset as usize, bytes)),
             Destination::Device { .. } => self.pages.next_chunk(bounce.region(), bytes, pieces),
         }
     }

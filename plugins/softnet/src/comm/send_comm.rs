@@ -311,7 +311,7 @@ impl SendComm {
         let total = send.memory.len() as u32;
         while send.queued < total {
             let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
-            match stager.start(number, offset, send.memory.part(offset as usize, size as usize)) {
+            match stager.start(number, offset, send.memory.slice(offset as usize, size as usize)) {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(error) => {
@@ -381,7 +381,7 @@ impl SendComm {
         }
         while send.queued < total {
             let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
-            let mut memory = send.memory.part(offset as usize, size as usize);
+            let mut memory = send.memory.slice(offset as usize, size as usize);
             let mut source = send.source;
             if let (Some(nic), None) = (&mut self.nic, source) {
                 match nic.stage(memory) {

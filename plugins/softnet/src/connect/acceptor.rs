@@ -202,7 +202,7 @@ impl Acceptor {
         self.log_refusal(format_args!("the peer went away in the middle of the handshake"));
         self.pairing.reset();
         if let Some(steering) = &mut self.steering {
-            steering.forget();
+            steering.end_flows();
         }
         self.control = None;
         self.data.iter_mut().for_each(|socket| *socket = None);

@@ -32,7 +32,7 @@ impl<B> IdleBuffers<B> {
     }
 
     /// Keeps a buffer. Returns the buffer when it exceeds the limit.
-    pub(crate) fn keep(&mut self, gpu: u32, bytes: u64, buffer: B) -> Option<B> {
+    pub(crate) fn put(&mut self, gpu: u32, bytes: u64, buffer: B) -> Option<B> {
         let kept_bytes = self.kept_bytes.saturating_add(bytes);
         if kept_bytes > self.limit_bytes {
             return Some(buffer);
@@ -50,9 +50,9 @@ mod tests {
     #[test]
     fn an_idle_buffer_is_reused_by_the_same_gpu_for_the_same_size() {
         let mut idle = IdleBuffers::new(1000);
-        assert_eq!(idle.keep(0, 100, "a"), None);
-        assert_eq!(idle.keep(1, 100, "b"), None);
-        assert_eq!(idle.keep(0, 200, "c"), None);
+        assert_eq!(idle.put(0, 100, "a"), None);
+        assert_eq!(idle.put(1, 100, "b"), None);
+        assert_eq!(idle.put(0, 200, "c"), None);
         assert_eq!(idle.take(2, 100), None);
         assert_eq!(idle.take(0, 150), None);
         assert_eq!(idle.take(1, 100), Some("b"));
@@ -65,15 +65,15 @@ mod tests {
     #[test]
     fn idle_buffers_stay_within_the_limit() {
         let mut idle = IdleBuffers::new(250);
-        assert_eq!(idle.keep(0, 100, 1), None);
-        assert_eq!(idle.keep(0, 100, 2), None);
-        assert_eq!(idle.keep(0, 100, 3), Some(3), "too much");
-        assert_eq!(idle.keep(0, 50, 4), None);
-        assert_eq!(idle.keep(0, u64::MAX, 5), Some(5));
+        assert_eq!(idle.put(0, 100, 1), None);
+        assert_eq!(idle.put(0, 100, 2), None);
+        assert_eq!(idle.put(0, 100, 3), Some(3), "too much");
+        assert_eq!(idle.put(0, 50, 4), None);
+        assert_eq!(idle.put(0, u64::MAX, 5), Some(5));
         // Users that come and go do not add up.
         for _ in 0..1000 {
             let buffer = idle.take(0, 100).expect("two are kept");
-            assert_eq!(idle.keep(0, 100, buffer), None);
+            assert_eq!(idle.put(0, 100, buffer), None);
         }
         assert_eq!((idle.kept_bytes, idle.buffers.len()), (250, 3));
     }

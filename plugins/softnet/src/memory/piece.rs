@@ -37,13 +37,13 @@ impl Piece {
     /// buffer.
     pub(crate) fn of_buffer(buffer: &HostBuffer, offset: usize, len: usize) -> Self {
         Self { address: buffer.as_mut_ptr().expose_provenance(), len: buffer.len() }
-            .part(offset, len)
+            .slice(offset, len)
     }
 
     /// Returns a range of pinned memory, cut to its length. The user of the piece keeps the buffer.
     pub(crate) fn of_pinned(buffer: &PinnedBuffer, offset: usize, len: usize) -> Self {
         let bytes = buffer.bytes() as usize;
-        Self { address: buffer.as_ptr().expose_provenance(), len: bytes }.part(offset, len)
+        Self { address: buffer.as_ptr().expose_provenance(), len: bytes }.slice(offset, len)
     }
 
     /// Returns a range that is only looked at as numbers.
@@ -68,7 +68,7 @@ impl Piece {
     }
 
     /// Returns `len` bytes from `offset`, cut to the piece's length.
-    pub(crate) fn part(self, offset: usize, len: usize) -> Self {
+    pub(crate) fn slice(self, offset: usize, len: usize) -> Self {
         let offset = offset.min(self.len);
         Self { address: self.address + offset, len: len.min(self.len - offset) }
     }
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn parts_stay_inside() {
         let piece = Piece::for_tests(1000, 10);
-        assert_eq!(piece.part(4, 3), Piece { address: 1004, len: 3 });
-        assert_eq!(piece.part(4, 100).len(), 6);
-        assert_eq!(piece.part(11, 1).len(), 0);
+        assert_eq!(piece.slice(4, 3), Piece { address: 1004, len: 3 });
+        assert_eq!(piece.slice(4, 100).len(), 6);
+        assert_eq!(piece.slice(11, 1).len(), 0);
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         };
         lent(&mut to).copy_from(lent(&mut from));
         assert_eq!(to, [1, 2, 3, 9]);
-        lent(&mut to).part(0, 1).copy_from(lent(&mut from).part(2, 1));
+        lent(&mut to).slice(0, 1).copy_from(lent(&mut from).slice(2, 1));
         assert_eq!(to, [3, 2, 3, 9]);
     }
 }

@@ -80,7 +80,7 @@ impl<B: GpuBuffer> Drop for Pooled<B> {
         // SAFETY: taken only here, and not used afterwards.
         let buffer = unsafe { ManuallyDrop::take(&mut self.buffer) };
         let mut idle = B::idle().lock().unwrap_or_else(PoisonError::into_inner);
-        let too_much = idle.keep(self.gpu, self.bytes, buffer);
+        let too_much = idle.put(self.gpu, self.bytes, buffer);
         drop(idle);
         drop(too_much);
     }

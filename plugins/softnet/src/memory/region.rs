@@ -187,7 +187,7 @@ impl Region {
         let base = self.base().expose_provenance();
         // SAFETY: the region is never freed, and its pages are touched by their holders alone.
         let whole = unsafe { Piece::lent(base, self.len()) };
-        whole.part(offset, len)
+        whole.slice(offset, len)
     }
 
     /// Returns the memory as a file, where a NIC writes to host memory.

@@ -157,7 +157,7 @@ impl Stager {
         let _entered = gpu.enter()?;
         let (mut at, mut run) = (0, (Piece::EMPTY, Piece::EMPTY));
         for &source in sources {
-            let to = memory.part(at, source.len());
+            let to = memory.slice(at, source.len());
             at += source.len();
             if let Some(from) = beside(source) {
                 to.copy_from(from);

@@ -38,7 +38,7 @@ impl HeldFragments {
     }
 
     /// Keeps all of it taken for ever: something may still read it.
-    pub(crate) fn keep(mut self) {
+    pub(crate) fn leak(mut self) {
         self.spare.clear();
         if self.region.is_some_and(NicRegion::has_ring) {
             self.tokens.clear();
@@ -46,10 +46,10 @@ impl HeldFragments {
     }
 
     /// Gives the fragments back on the socket that they came from.
-    pub(crate) fn give_back(&mut self, socket: BorrowedFd<'_>) -> Result<(), DevmemError> {
+    pub(crate) fn return_fragments(&mut self, socket: BorrowedFd<'_>) -> Result<(), DevmemError> {
         let Some(region) = self.region else { return Ok(()) };
         region.release_fragments(self.fragments());
-        region.receive_path().give_back(socket, &mut self.tokens)
+        region.receive_path().return_fragments(socket, &mut self.tokens)
     }
 }
 

@@ -76,7 +76,7 @@ impl ReceivePath {
     }
 
     /// Gives back fragments that came on this socket.
-    pub(super) fn give_back(
+    pub(super) fn return_fragments(
         &self,
         socket: BorrowedFd<'_>,
         tokens: &mut TokenRanges,

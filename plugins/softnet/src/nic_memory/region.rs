@@ -261,7 +261,7 @@ impl NicRegion {
     }
 
     /// Keeps the memory: one of the users never ends.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn leak(&self) {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -120,7 +120,7 @@ impl SendMemory {
         let Some(slot) = slots.free.pop() else { return Ok(None) };
         let offset = slot * self.slot_bytes;
         let bytes = chunk.len().min(self.slot_bytes);
-        if let Err(error) = chunk.part(0, bytes).save(slots.buffer.file(), offset) {
+        if let Err(error) = chunk.slice(0, bytes).save(slots.buffer.file(), offset) {
             slots.free.push(slot);
             return Err(StageError::Memory(error));
         }

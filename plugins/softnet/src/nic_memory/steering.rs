@@ -48,7 +48,7 @@ impl Steering {
     }
 
     /// Ends the steering of sockets of a peer that left.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn end_flows(&mut self) {
         self.flows.clear();
     }
 

@@ -170,7 +170,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     })?;
     let id = insert(tag, Comm::Send(Box::new(comm)))?;
     if let Some(slot) = slot {
-        stager_slots::keep(id, slot);
+        stager_slots::insert(id, slot);
     }
     Ok(Some(id.pointer(IdKind::Comm)))
 }
@@ -413,7 +413,7 @@ pub(crate) fn close(comm: *mut c_void, entry: CloseEntry) -> Result<(), Failure>
     match COMMS.remove_if(id, wanted) {
         // Dropped here, outside the registry's lock: joins threads and closes sockets.
         Ok(comm) => {
-            stager_slots::forget(id);
+            stager_slots::remove(id);
             drop(comm);
             Ok(())
         }

@@ -36,12 +36,12 @@ pub(super) fn for_new(chunk_bytes: u32, memory: DeviceMemory) -> Option<Arc<Stag
 }
 
 /// The slot is that of this comm.
-pub(super) fn keep(comm: Id, slot: Arc<StagerSlot>) {
+pub(super) fn insert(comm: Id, slot: Arc<StagerSlot>) {
     SLOTS.lock().unwrap_or_else(PoisonError::into_inner).insert(comm, slot);
 }
 
 /// The comm is closed.
-pub(super) fn forget(comm: Id) {
+pub(super) fn remove(comm: Id) {
     let slot = SLOTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&comm);
     // The slot may hold a stager, whose end takes a while.
     drop(slot);

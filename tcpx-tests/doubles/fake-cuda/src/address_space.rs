@@ -137,7 +137,7 @@ impl AddressSpace {
     }
 
     /// A context has ended: its memory goes with it.
-    pub(crate) fn forget(&mut self, gpu: u32) {
+    pub(crate) fn remove_gpu(&mut self, gpu: u32) {
         self.ranges.retain(|_, range| range.gpu != gpu);
     }
 

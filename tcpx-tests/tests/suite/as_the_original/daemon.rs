@@ -29,7 +29,7 @@ impl AgentWithRxdm {
     }
 }
 
-fn well() -> SocketBehaviour {
+fn healthy() -> SocketBehaviour {
     SocketBehaviour::Answer(metadata_answer())
 }
 
@@ -48,8 +48,8 @@ fn is_named(behaviour: &SocketBehaviour, id: &str) {
     if !has_gpu() {
         return;
     }
-    let well = well();
-    for (left, right) in [(behaviour, &well), (&well, behaviour), (behaviour, behaviour)] {
+    let healthy = healthy();
+    for (left, right) in [(behaviour, &healthy), (&healthy, behaviour), (behaviour, behaviour)] {
         for failure in failures(left, right) {
             assert!(failure.text.ends_with(&format!("[{id}]")), "{behaviour:?}: {failure:?}");
             assert!(failure.text.contains("plugin call "), "{failure:?}");
@@ -58,17 +58,17 @@ fn is_named(behaviour: &SocketBehaviour, id: &str) {
 }
 
 #[test]
-fn that_hangs() {
+fn a_daemon_that_hangs_is_named() {
     is_named(&SocketBehaviour::Hang, "TCPX-505");
 }
 
 #[test]
-fn that_closes() {
+fn a_daemon_that_closes_is_named() {
     is_named(&SocketBehaviour::Close, "TCPX-506");
 }
 
 #[test]
-fn that_was_killed() {
+fn a_daemon_that_was_killed_is_named() {
     is_named(&SocketBehaviour::Refuse, "TCPX-504");
 }
 
@@ -77,7 +77,7 @@ fn a_healthy_daemon_lets_them_connect() {
     if !has_gpu() {
         return;
     }
-    let (left, right) = (AgentWithRxdm::new(&well()), AgentWithRxdm::new(&well()));
+    let (left, right) = (AgentWithRxdm::new(&healthy()), AgentWithRxdm::new(&healthy()));
     let mut pair = Pair { left: left.agent, right: right.agent };
     pair.join("left", "right").expect("RxDM answers");
     end_all(vec![pair.left, pair.right]);

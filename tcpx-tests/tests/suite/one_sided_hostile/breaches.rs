@@ -1,8 +1,8 @@
 //! Frames that no correct peer sends. A peer that sends one is thrown out, and does no harm.
 
 use super::frames::{
-    WireRange, chunks, forget, keys, list, list_of, part, ranges, read, stopped, write, write_now,
-    write_on_link,
+    WireRange, chunks, forget, keys, link_chunk, list, list_of, ranges, read, stopped, write,
+    write_now, write_on_link,
 };
 use super::target::{HostilePeer, LONG, TargetSetup};
 
@@ -39,7 +39,7 @@ fn granted(hostile: &HostilePeer) -> u64 {
 }
 
 #[test]
-fn lists_that_cannot_be() {
+fn impossible_lists() {
     let other_key = |hostile: &HostilePeer| list(LIST, true, &hostile.write_key, &[(1, 0, LONG)]);
     assert_disconnected(&[
         ("a list sent twice", |hostile| [good(hostile), good(hostile)].concat()),
@@ -79,7 +79,7 @@ fn lists_that_cannot_be() {
 }
 
 #[test]
-fn requests_that_cannot_be() {
+fn impossible_requests() {
     assert_disconnected(&[
         ("a request of no list", |_| write(REQUEST, LIST)),
         ("a read of a list to write", |hostile| [good(hostile), read(REQUEST, LIST)].concat()),
@@ -134,29 +134,33 @@ fn impossible_chunks() {
 /// Returns a write of 9 bytes on the link, 4 of them sent.
 fn begun_on_link(hostile: &HostilePeer) -> Vec<u8> {
     let little = list(LIST, true, &hostile.write_key, &[(0, 0, 9)]);
-    [little, write_on_link(REQUEST, LIST), part(REQUEST, &[1; 4])].concat()
+    [little, write_on_link(REQUEST, LIST), link_chunk(REQUEST, &[1; 4])].concat()
 }
 
 #[test]
-fn parts_that_cannot_be() {
+fn impossible_link_chunks() {
     assert_disconnected(&[
-        ("a part of nothing", |_| part(REQUEST, &[1])),
-        ("a part of no bytes", |hostile| [begun_on_link(hostile), part(REQUEST, &[])].concat()),
-        ("a part of more than is left", |hostile| {
-            [begun_on_link(hostile), part(REQUEST, &[1; 6])].concat()
+        ("a link chunk of nothing", |_| link_chunk(REQUEST, &[1])),
+        ("a link chunk of no bytes", |hostile| {
+            [begun_on_link(hostile), link_chunk(REQUEST, &[])].concat()
         }),
-        ("a part longer than any", |hostile| {
-            [good(hostile), write_on_link(REQUEST, LIST), part(REQUEST, &[1; 983_041])].concat()
+        ("a link chunk of more than is left", |hostile| {
+            [begun_on_link(hostile), link_chunk(REQUEST, &[1; 6])].concat()
         }),
-        ("a part of what is done", |hostile| {
-            [begun_on_link(hostile), part(REQUEST, &[1; 5]), part(REQUEST, &[1])].concat()
+        ("a link chunk longer than any", |hostile| {
+            [good(hostile), write_on_link(REQUEST, LIST), link_chunk(REQUEST, &[1; 983_041])]
+                .concat()
         }),
-        ("a part of what has stopped", |hostile| {
-            [begun_on_link(hostile), stopped(REQUEST), part(REQUEST, &[1])].concat()
+        ("a link chunk of what is done", |hostile| {
+            [begun_on_link(hostile), link_chunk(REQUEST, &[1; 5]), link_chunk(REQUEST, &[1])]
+                .concat()
         }),
-        ("a part of what is written on the channels", |hostile| {
+        ("a link chunk of what has stopped", |hostile| {
+            [begun_on_link(hostile), stopped(REQUEST), link_chunk(REQUEST, &[1])].concat()
+        }),
+        ("a link chunk of what is written on the channels", |hostile| {
             granted(hostile);
-            part(REQUEST, &[1])
+            link_chunk(REQUEST, &[1])
         }),
         ("chunks of what is written on the link", |hostile| {
             [begun_on_link(hostile), chunks(1 << 32 | 1, 4, 5)].concat()

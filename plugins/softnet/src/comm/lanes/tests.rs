@@ -90,7 +90,7 @@ fn held_up(hooks: HookSet, memory: Piece) -> Option<(Lanes, TcpStream)> {
     let options = options(hooks, ZeroCopy::On);
     let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
     for (number, bytes) in (0..).zip([100_000, 20_000, 900_000]) {
-        lanes.push(0, Chunk::new(number, 0, vec![memory.part(0, bytes)]));
+        lanes.push(0, Chunk::new(number, 0, vec![memory.slice(0, bytes)]));
     }
     while lanes.run() != NeedsCall::No {}
     let is_read = lanes.lanes[0].still_reads();

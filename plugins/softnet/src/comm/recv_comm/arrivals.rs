@@ -127,7 +127,7 @@ impl RecvComm {
             if let Some(receive) = requests.ring.get_mut(chunk.number)
                 && let Destination::Host { memory, .. } = receive.destination
             {
-                memory.part(chunk.offset as usize, bytes.len()).copy_from(bytes);
+                memory.slice(chunk.offset as usize, bytes.len()).copy_from(bytes);
                 receive.arrived += bytes.len() as u32;
             }
             nic.mark_consumed(chunk.lane, chunk.held);

@@ -57,7 +57,7 @@ impl Downloads {
     pub(super) fn end(self) -> bool {
         let is_over = self.stager.end();
         if !is_over {
-            self.under_way.into_iter().for_each(|download| download.held.keep());
+            self.under_way.into_iter().for_each(|download| download.held.leak());
         }
         is_over
     }

@@ -82,7 +82,7 @@ impl RegionShare {
         for piece in &chunk.pieces {
             let copied = region
                 .file()
-                .map(|file| memory.part(at, piece.len()).load(file, region.offset(*piece)));
+                .map(|file| memory.slice(at, piece.len()).load(file, region.offset(*piece)));
             if let Some(Err(error)) = copied {
                 log::warn!("test: what came cannot be copied to where it was posted: {error}");
                 return Err(Failure::Internal);
@@ -104,16 +104,16 @@ impl RegionShare {
         for (lane, held) in receive.held.drain(..) {
             self.consumed[lane].take_fragments(held);
         }
-        self.give_back(lanes, if is_last { 1 } else { BATCH });
+        self.return_fragments(lanes, if is_last { 1 } else { BATCH });
     }
 
     /// Gives back what was consumed on lanes with at least `least` such fragments.
-    pub(super) fn give_back(&mut self, lanes: &Lanes, least: u64) {
+    pub(super) fn return_fragments(&mut self, lanes: &Lanes, least: u64) {
         for (lane, held) in self.consumed.iter_mut().enumerate() {
             if held.fragments() < least {
                 continue;
             }
-            if let Err(error) = held.give_back(lanes.socket(lane).as_fd()) {
+            if let Err(error) = held.return_fragments(lanes.socket(lane).as_fd()) {
                 self.refusal.get_or_insert(Arc::new(error));
             }
         }
@@ -121,8 +121,8 @@ impl RegionShare {
 
     /// Keeps the region for ever, because a NIC or the system may read or write it at any time; no
     /// other comm may get it.
-    pub(super) fn keep_region(&self) {
-        self.region.keep();
+    pub(super) fn leak_region(&self) {
+        self.region.leak();
     }
 
     /// Returns the reason why the comm has ended, if that is device memory or its NIC.

@@ -62,7 +62,7 @@ fn a_gpus_lost_memory_is_for_the_next_region_unless_something_may_still_use_it()
         drop(binding);
         assert!(left().is_none(), "a comm uses it");
         if is_kept {
-            region.keep();
+            region.leak();
         }
         drop(comm);
         match left() {

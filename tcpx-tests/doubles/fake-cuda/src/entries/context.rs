@@ -32,7 +32,7 @@ extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
         let gpu = gpu(device)?;
         if gpu.release()? {
             wait_for(|other| ptr::eq(other, gpu));
-            space().forget(gpu.ordinal);
+            space().remove_gpu(gpu.ordinal);
         }
         Ok(())
     })
