@@ -59,7 +59,7 @@ use tcpx_protocol::types::memory::Device;
 use self::agenda::Agenda;
 use self::deadlines::Deadlines;
 use self::hung_calls::HungCalls;
-use self::inbox::{Errands, Inbox};
+use self::inbox::{DeferredCalls, Inbox};
 use self::meeting::Meeting;
 use self::meeting::device_context::DeviceContext;
 use self::prepared_pairs::Prepared;
@@ -106,7 +106,7 @@ pub(crate) struct Engine {
     /// Posts of callers that did not wait for the engine.
     inbox: Arc<Inbox>,
     /// Deferred calls of other threads.
-    errands: Arc<Errands>,
+    deferred_calls: Arc<DeferredCalls>,
     /// Buffer for posts that are taken out of `inbox`.
     handed_in: Vec<NewOperation>,
     /// Buffer for a batch of posts.
@@ -169,7 +169,7 @@ impl Engine {
         let notifications = Arc::new(NotificationQueue::new(completions, &session.kept));
         let listener = context.listener(&session)?;
         let batch = Batch::new(session.batch_bytes(copy_threads));
-        let errands = Arc::new(Errands::new(Arc::clone(&session.poller)));
+        let deferred_calls = Arc::new(DeferredCalls::new(Arc::clone(&session.poller)));
         let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
             commons: Commons {
@@ -191,7 +191,7 @@ impl Engine {
             hung_calls: HungCalls::default(),
             prepared: SlotMap::with_key(),
             inbox: Arc::default(),
-            errands,
+            deferred_calls,
             handed_in: Vec::new(),
             posting: Vec::new(),
             has_posted: false,

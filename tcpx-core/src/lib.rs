@@ -68,7 +68,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `session` | [`Session`], [`Transfer`], the devices of a session, how threads wait and lead |
-//! | `engine` | one lock, one round; how peers meet and leave; what is parked; unpacking |
+//! | `engine` | one lock, one round; how peers meet and leave; what lingers; unpacking |
 //! | `completions` | what a program takes out: ended rounds, peers up or ended, notifications |
 //! | `peer` | one peer: drives the link, the comms and the lanes as the protocol says |
 //! | `control` | the control link: listener, connector, sockets |

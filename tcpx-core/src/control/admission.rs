@@ -86,7 +86,7 @@ pub(crate) struct RefusalLog {
 
 /// Decision on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum LogDecision {
     /// The line is written. `unwritten` is the number of lines that were only counted since the
     /// last written one.
     Write {
@@ -97,12 +97,12 @@ enum Verdict {
 
 impl RefusalLog {
     /// Logs that the connection from the address `from` is refused or evicted, for this reason.
-    pub(crate) fn say(&mut self, now: Instant, from: &str, reason: &str) {
-        match self.judge(now) {
-            Verdict::Write { unwritten: 0 } => {
+    pub(crate) fn log(&mut self, now: Instant, from: &str, reason: &str) {
+        match self.decide(now) {
+            LogDecision::Write { unwritten: 0 } => {
                 tracing::warn!(from, reason, "control connection refused");
             }
-            Verdict::Write { unwritten } => {
+            LogDecision::Write { unwritten } => {
                 tracing::warn!(
                     from,
                     reason,
@@ -110,21 +110,21 @@ impl RefusalLog {
                     "control connection refused, as others before"
                 );
             }
-            Verdict::Count => {}
+            LogDecision::Count => {}
         }
     }
 
-    fn judge(&mut self, now: Instant) -> Verdict {
+    fn decide(&mut self, now: Instant) -> LogDecision {
         if self.window_ends.is_none_or(|end| now >= end) {
             self.window_ends = Some(now + WINDOW);
             self.written = 0;
         }
         if self.written == LINES {
             self.unwritten += 1;
-            return Verdict::Count;
+            return LogDecision::Count;
         }
         self.written += 1;
-        Verdict::Write { unwritten: std::mem::take(&mut self.unwritten) }
+        LogDecision::Write { unwritten: std::mem::take(&mut self.unwritten) }
     }
 }
 
@@ -140,12 +140,12 @@ mod inner_tests {
         let begin = Instant::now();
         let mut log = RefusalLog::default();
         for _ in 0..LINES {
-            assert_eq!(log.judge(begin), Verdict::Write { unwritten: 0 });
+            assert_eq!(log.decide(begin), LogDecision::Write { unwritten: 0 });
         }
         for _ in 0..500 {
-            assert_eq!(log.judge(begin + WINDOW / 2), Verdict::Count);
+            assert_eq!(log.decide(begin + WINDOW / 2), LogDecision::Count);
         }
-        assert_eq!(log.judge(begin + WINDOW), Verdict::Write { unwritten: 500 });
-        assert_eq!(log.judge(begin + WINDOW), Verdict::Write { unwritten: 0 });
+        assert_eq!(log.decide(begin + WINDOW), LogDecision::Write { unwritten: 500 });
+        assert_eq!(log.decide(begin + WINDOW), LogDecision::Write { unwritten: 0 });
     }
 }

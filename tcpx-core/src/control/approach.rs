@@ -31,11 +31,11 @@ pub(super) fn dial_timeout(connect_timeout: Duration) -> Duration {
 #[derive(Debug)]
 pub(super) struct Approach {
     address: SocketAddr,
-    stage: Stage,
+    stage: ApproachStage,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ApproachStage {
     /// A connection request is in flight.
     Dialing(Dialing),
     /// The connection is up, and the listener's challenge is awaited.
@@ -44,7 +44,7 @@ enum Stage {
 
 /// Outcome of a step.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum ApproachStep {
     /// The approach goes on.
     Pending(Approach),
     /// The listener at the address has sent its first frame.
@@ -58,32 +58,32 @@ impl Approach {
     pub(super) fn start(address: SocketAddr, give_up_at: Instant) -> Result<Self, DialFailure> {
         let dialing = Dialing::start(address, give_up_at);
         let dialing = dialing.map_err(|error| failed(address, &error))?;
-        Ok(Self { address, stage: Stage::Dialing(dialing) })
+        Ok(Self { address, stage: ApproachStage::Dialing(dialing) })
     }
 
     /// Returns whether the connection is up.
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.stage, Stage::AwaitChallenge(_))
+        matches!(self.stage, ApproachStage::AwaitChallenge(_))
     }
 
     /// Drives the approach one step.
-    pub(super) fn step(self, now: Instant, host_timeout: Option<Duration>) -> Step {
+    pub(super) fn step(self, now: Instant, host_timeout: Option<Duration>) -> ApproachStep {
         let Self { address, stage } = self;
-        let pending = |stage| Step::Pending(Self { address, stage });
+        let pending = |stage| ApproachStep::Pending(Self { address, stage });
         match stage {
-            Stage::Dialing(dialing) => match dialing.is_connected() {
+            ApproachStage::Dialing(dialing) => match dialing.is_connected() {
                 Ok(true) => match LinkSocket::new(dialing.into_stream(), host_timeout, now) {
-                    Ok(link) => pending(Stage::AwaitChallenge(link)),
-                    Err(error) => Step::Failed(failed(address, &error)),
+                    Ok(link) => pending(ApproachStage::AwaitChallenge(link)),
+                    Err(error) => ApproachStep::Failed(failed(address, &error)),
                 },
-                Ok(false) if now < dialing.give_up_at => pending(Stage::Dialing(dialing)),
-                Ok(false) => Step::Failed(failed(address, &io::ErrorKind::TimedOut.into())),
-                Err(error) => Step::Failed(failed(address, &error)),
+                Ok(false) if now < dialing.give_up_at => pending(ApproachStage::Dialing(dialing)),
+                Ok(false) => ApproachStep::Failed(failed(address, &io::ErrorKind::TimedOut.into())),
+                Err(error) => ApproachStep::Failed(failed(address, &error)),
             },
-            Stage::AwaitChallenge(mut link) => match link.receive(now) {
-                Ok(None) => pending(Stage::AwaitChallenge(link)),
-                Ok(Some(frame)) => Step::Heard(link, frame),
-                Err(error) => Step::Failed(lost(&link, &error)),
+            ApproachStage::AwaitChallenge(mut link) => match link.receive(now) {
+                Ok(None) => pending(ApproachStage::AwaitChallenge(link)),
+                Ok(Some(frame)) => ApproachStep::Heard(link, frame),
+                Err(error) => ApproachStep::Failed(lost(&link, &error)),
             },
         }
     }
@@ -91,20 +91,20 @@ impl Approach {
     /// Registers the socket with the poller.
     pub(super) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         match &mut self.stage {
-            Stage::Dialing(dialing) => dialing.watch(poller, target),
-            Stage::AwaitChallenge(link) => link.watch(poller, target),
+            ApproachStage::Dialing(dialing) => dialing.watch(poller, target),
+            ApproachStage::AwaitChallenge(link) => link.watch(poller, target),
         }
     }
 
     /// Returns when to step, if no event comes earlier.
     pub(super) fn attention(&self) -> Attention {
         match &self.stage {
-            Stage::Dialing(dialing) => Attention {
+            ApproachStage::Dialing(dialing) => Attention {
                 polls: dialing.must_be_polled(),
                 timeout: Some(dialing.give_up_at),
                 ..Attention::default()
             },
-            Stage::AwaitChallenge(link) => Attention {
+            ApproachStage::AwaitChallenge(link) => Attention {
                 again: link.has_more(),
                 polls: link.must_be_polled(),
                 ..Attention::default()
@@ -217,10 +217,11 @@ mod tests {
         let give_up_at = Instant::now() + Duration::from_secs(3600);
         let way = Approach::start(address, give_up_at).unwrap();
         assert_eq!(way.attention().timeout, Some(give_up_at));
-        let Step::Pending(way) = way.step(give_up_at - Duration::from_nanos(1), None) else {
+        let ApproachStep::Pending(way) = way.step(give_up_at - Duration::from_nanos(1), None)
+        else {
             panic!("its time is not over");
         };
-        let Step::Failed(failure) = way.step(give_up_at, None) else { panic!("it is") };
+        let ApproachStep::Failed(failure) = way.step(give_up_at, None) else { panic!("it is") };
         assert_eq!(failure.kind, Some(io::ErrorKind::TimedOut));
         assert_eq!(failure.address, address.to_string());
     }

@@ -15,7 +15,7 @@ use tcpx_protocol::frames::hello::{
 use tcpx_protocol::frames::records::RecordKeys;
 use tcpx_protocol::types::memory::Device;
 
-use crate::control::approach::{Approach, Step, lost, unexpected};
+use crate::control::approach::{Approach, ApproachStep, lost, unexpected};
 use crate::control::identity::{ChannelClaim, Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{DialFailure, Error, Phase, Result};
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 /// Hello that was said.
 #[derive(Debug)]
-struct SaidHello {
+struct SentHello {
     nonce: Nonce,
     mac: [u8; 32],
     channels: ChannelClaim,
@@ -38,19 +38,19 @@ struct SaidHello {
 
 /// Progress of the attempt.
 #[derive(Debug)]
-enum Attempt {
+enum AddressAttempt {
     /// These addresses are being tried. At this time the next one is tried beside them.
     Approaching(Vec<Approach>, Instant),
     /// A listener had no room. All addresses are tried again at this time.
     Pause(Instant),
     /// This hello was said, and the listener's welcome is awaited.
-    AwaitWelcome(LinkSocket, SaidHello),
+    AwaitWelcome(LinkSocket, SentHello),
     /// No address has led to the peer. The attempt fails with this error unless the peer connects
     /// by this time.
     AwaitPeer(Error, Instant),
 }
 
-impl Attempt {
+impl AddressAttempt {
     fn new() -> Self {
         Self::Approaching(Vec::new(), Instant::now())
     }
@@ -58,7 +58,7 @@ impl Attempt {
 
 /// Peer that was reached and has proven itself.
 #[derive(Debug)]
-pub(crate) struct Reached {
+pub(crate) struct ReachedPeer {
     pub(crate) link: LinkSocket,
     pub(crate) agreement: Agreement,
     /// Nonce of the hello that the peer gives up for this link.
@@ -78,7 +78,7 @@ pub(crate) struct Connector {
     is_busy: bool,
     /// Length of the next pause.
     pause: Duration,
-    attempt: Attempt,
+    attempt: AddressAttempt,
     /// Failure of each address so far.
     failures: Vec<DialFailure>,
     has_awaited_peer: bool,
@@ -93,7 +93,7 @@ impl Connector {
             tried: 0,
             is_busy: false,
             pause: FIRST_PAUSE,
-            attempt: Attempt::new(),
+            attempt: AddressAttempt::new(),
             failures: Vec::new(),
             has_awaited_peer: false,
         }
@@ -112,7 +112,7 @@ impl Connector {
     /// Returns the nonce of the hello that was said and is not answered yet.
     pub(crate) fn unanswered(&self) -> Option<Nonce> {
         match &self.attempt {
-            Attempt::AwaitWelcome(_, said) => Some(said.nonce),
+            AddressAttempt::AwaitWelcome(_, said) => Some(said.nonce),
             _ => None,
         }
     }
@@ -124,7 +124,7 @@ impl Connector {
         let is_new = !mem::replace(&mut self.has_awaited_peer, true);
         let waits = is_new && matches!(error, Error::Unreachable { .. });
         if waits {
-            self.attempt = Attempt::AwaitPeer(error.clone(), until);
+            self.attempt = AddressAttempt::AwaitPeer(error.clone(), until);
         }
         waits
     }
@@ -132,7 +132,7 @@ impl Connector {
     /// Returns why no address has led to the peer, while the peer may still connect.
     pub(crate) fn why_unreached(&self) -> Option<&Error> {
         match &self.attempt {
-            Attempt::AwaitPeer(error, _) => Some(error),
+            AddressAttempt::AwaitPeer(error, _) => Some(error),
             _ => None,
         }
     }
@@ -140,21 +140,21 @@ impl Connector {
     /// Returns what the attempt waits for, in words for errors: "the peer is ...".
     pub(crate) fn state(&self) -> &'static str {
         match &self.attempt {
-            Attempt::Approaching(ways, _) if !ways.iter().any(Approach::is_connected) => {
+            AddressAttempt::Approaching(ways, _) if !ways.iter().any(Approach::is_connected) => {
                 "being dialled"
             }
-            Attempt::Pause(_) => {
+            AddressAttempt::Pause(_) => {
                 "there, but too many others come to its session now; it is asked again and again"
             }
-            Attempt::Approaching(..) => {
+            AddressAttempt::Approaching(..) => {
                 "connected, but its session has not answered: it makes progress only inside calls such as accept, or by a \
                  progress thread"
             }
-            Attempt::AwaitWelcome(..) => {
+            AddressAttempt::AwaitWelcome(..) => {
                 "greeted, but its session has not welcomed this one: it makes no progress, too many wait for its accept, \
                  or a connect of its own to this session is not answered"
             }
-            Attempt::AwaitPeer(..) => {
+            AddressAttempt::AwaitPeer(..) => {
                 "reached at none of its addresses, and has not come in by itself"
             }
         }
@@ -166,21 +166,23 @@ impl Connector {
         peer: &str,
         now: Instant,
         identity: &Identity,
-    ) -> Result<Option<Reached>> {
-        match mem::replace(&mut self.attempt, Attempt::new()) {
-            Attempt::Approaching(ways, next_at) => {
+    ) -> Result<Option<ReachedPeer>> {
+        match mem::replace(&mut self.attempt, AddressAttempt::new()) {
+            AddressAttempt::Approaching(ways, next_at) => {
                 self.approach(ways, next_at, peer, now, identity)?;
             }
-            Attempt::Pause(until) if now < until => self.attempt = Attempt::Pause(until),
+            AddressAttempt::Pause(until) if now < until => {
+                self.attempt = AddressAttempt::Pause(until)
+            }
             // The attempt begins anew.
-            Attempt::Pause(_) => {}
-            Attempt::AwaitWelcome(link, said) => {
+            AddressAttempt::Pause(_) => {}
+            AddressAttempt::AwaitWelcome(link, said) => {
                 return self.await_welcome(link, said, peer, now, identity);
             }
-            Attempt::AwaitPeer(error, until) if now < until => {
-                self.attempt = Attempt::AwaitPeer(error, until);
+            AddressAttempt::AwaitPeer(error, until) if now < until => {
+                self.attempt = AddressAttempt::AwaitPeer(error, until);
             }
-            Attempt::AwaitPeer(error, _) => return Err(error),
+            AddressAttempt::AwaitPeer(error, _) => return Err(error),
         }
         Ok(None)
     }
@@ -188,11 +190,11 @@ impl Connector {
     /// Registers the attempt's sockets with the poller.
     pub(crate) fn watch(&mut self, poller: &Arc<Poller>, target: Target) {
         match &mut self.attempt {
-            Attempt::Pause(_) | Attempt::AwaitPeer(..) => {}
-            Attempt::Approaching(ways, _) => {
+            AddressAttempt::Pause(_) | AddressAttempt::AwaitPeer(..) => {}
+            AddressAttempt::Approaching(ways, _) => {
                 ways.iter_mut().for_each(|way| way.watch(poller, target));
             }
-            Attempt::AwaitWelcome(link, _) => link.watch(poller, target),
+            AddressAttempt::AwaitWelcome(link, _) => link.watch(poller, target),
         }
     }
 
@@ -200,18 +202,18 @@ impl Connector {
     pub(crate) fn attention(&self) -> Attention {
         let nothing = Attention::default();
         match &self.attempt {
-            Attempt::Approaching(ways, _) if ways.is_empty() => {
+            AddressAttempt::Approaching(ways, _) if ways.is_empty() => {
                 Attention { again: true, ..nothing }
             }
-            Attempt::Approaching(ways, next_at) => {
+            AddressAttempt::Approaching(ways, next_at) => {
                 let is_more = self.tried < self.info.addresses.len();
                 let first = Attention { timeout: is_more.then_some(*next_at), ..nothing };
                 ways.iter().map(Approach::attention).fold(first, Attention::with)
             }
-            Attempt::AwaitWelcome(link, _) => {
+            AddressAttempt::AwaitWelcome(link, _) => {
                 Attention { again: link.has_more(), polls: link.must_be_polled(), ..nothing }
             }
-            Attempt::Pause(until) | Attempt::AwaitPeer(_, until) => {
+            AddressAttempt::Pause(until) | AddressAttempt::AwaitPeer(_, until) => {
                 Attention { timeout: Some(*until), ..nothing }
             }
         }
@@ -229,17 +231,17 @@ impl Connector {
         let mut pending = Vec::new();
         for way in ways {
             match way.step(now, identity.host_timeout) {
-                Step::Pending(way) => pending.push(way),
-                Step::Failed(failure) => self.failures.push(failure),
-                Step::Heard(link, HandshakeFrame::Challenge(challenge)) => {
+                ApproachStep::Pending(way) => pending.push(way),
+                ApproachStep::Failed(failure) => self.failures.push(failure),
+                ApproachStep::Heard(link, HandshakeFrame::Challenge(challenge)) => {
                     // The other approaches end here.
-                    return self.say_hello(link, &challenge, peer, identity);
+                    return self.send_hello(link, &challenge, peer, identity);
                 }
-                Step::Heard(_, HandshakeFrame::Refuse(reason)) => {
+                ApproachStep::Heard(_, HandshakeFrame::Refuse(reason)) => {
                     return Err(refused_by(peer, &reason));
                 }
-                Step::Heard(_, HandshakeFrame::Busy) => self.is_busy = true,
-                Step::Heard(link, frame) => self.failures.push(unexpected(&link, &frame)),
+                ApproachStep::Heard(_, HandshakeFrame::Busy) => self.is_busy = true,
+                ApproachStep::Heard(link, frame) => self.failures.push(unexpected(&link, &frame)),
             }
         }
         if pending.is_empty() || now >= next_at {
@@ -256,7 +258,7 @@ impl Connector {
             }
         }
         if !pending.is_empty() {
-            self.attempt = Attempt::Approaching(pending, next_at);
+            self.attempt = AddressAttempt::Approaching(pending, next_at);
             return Ok(());
         }
         if self.is_busy {
@@ -271,13 +273,14 @@ impl Connector {
     /// random: ends of one flood do not return together.
     fn pause(&mut self, now: Instant) {
         let [spread, ..] = random().unwrap_or([128; 32]);
-        self.attempt = Attempt::Pause(now + self.pause.mul_f64(0.5 + f64::from(spread) / 255.0));
+        self.attempt =
+            AddressAttempt::Pause(now + self.pause.mul_f64(0.5 + f64::from(spread) / 255.0));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         (self.tried, self.is_busy) = (0, false);
         self.failures.clear();
     }
 
-    fn say_hello(
+    fn send_hello(
         &mut self,
         mut link: LinkSocket,
         challenge: &Challenge,
@@ -290,26 +293,26 @@ impl Connector {
         let hello =
             Hello { to, connection: self.connection, ..identity.hello(nonce, channels.count()) };
         let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
-        let said = SaidHello { nonce, mac: proven.mac, channels };
+        let said = SentHello { nonce, mac: proven.mac, channels };
         let introduction = Introduction::new(proven, &identity.secret);
         link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
-        self.attempt = Attempt::AwaitWelcome(link, said);
+        self.attempt = AddressAttempt::AwaitWelcome(link, said);
         Ok(())
     }
 
     fn await_welcome(
         &mut self,
         mut link: LinkSocket,
-        mut said: SaidHello,
+        mut said: SentHello,
         peer: &str,
         now: Instant,
         identity: &Identity,
-    ) -> Result<Option<Reached>> {
+    ) -> Result<Option<ReachedPeer>> {
         // Bytes that the listener sent before it hung up are still unread.
         let flushed = link.flush();
         match link.receive(now) {
             Ok(None) => match flushed {
-                Ok(_) => self.attempt = Attempt::AwaitWelcome(link, said),
+                Ok(_) => self.attempt = AddressAttempt::AwaitWelcome(link, said),
                 Err(error) => self.failures.push(lost(&link, &error)),
             },
             Ok(Some(HandshakeFrame::Busy)) => self.pause(now),
@@ -323,7 +326,12 @@ impl Connector {
                 }
                 let given_up = proven.hello.instead_of;
                 said.channels.keep(agreement.channels);
-                return Ok(Some(Reached { link, agreement, given_up, channels: said.channels }));
+                return Ok(Some(ReachedPeer {
+                    link,
+                    agreement,
+                    given_up,
+                    channels: said.channels,
+                }));
             }
             Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
@@ -346,7 +354,7 @@ impl Connector {
     fn check_welcome(
         &self,
         proven: &Proven,
-        said: &SaidHello,
+        said: &SentHello,
         identity: &Identity,
     ) -> std::result::Result<Agreement, HandshakeError> {
         proven.verify(Role::Listener, &said.nonce, &self.info.secret)?;

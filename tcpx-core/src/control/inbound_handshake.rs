@@ -162,7 +162,7 @@ impl InboundHandshake {
     }
 
     /// Turns the connection away for lack of room. The other end may try again.
-    pub(crate) fn turn_away(mut self) {
+    pub(crate) fn reject(mut self) {
         self.link.queue(&HandshakeFrame::Busy);
         // A peer that does not take the frame sees the connection close, which says the same.
         let _ = self.link.flush();

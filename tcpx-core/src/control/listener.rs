@@ -180,10 +180,10 @@ impl ControlListener {
         match InboundHandshake::start(stream, address.ip(), give_up_at, now, identity) {
             Ok(new) if has_room => self.begin(new, now, identity),
             Ok(new) => {
-                new.turn_away();
-                self.refusals.say(now, &address.to_string(), "too many wait");
+                new.reject();
+                self.refusals.log(now, &address.to_string(), "too many wait");
             }
-            Err(error) => self.refusals.say(now, &address.to_string(), &error.to_string()),
+            Err(error) => self.refusals.log(now, &address.to_string(), &error.to_string()),
         }
     }
 
@@ -191,7 +191,7 @@ impl ControlListener {
         self.last_number += 1;
         let number = self.last_number;
         if let Err(error) = self.set.add(&new, number, Interest::Read) {
-            self.refusals.say(now, &new.address(), &error.to_string());
+            self.refusals.log(now, &new.address(), &error.to_string());
             return;
         }
         self.unproven.insert(number, new);
@@ -208,7 +208,7 @@ impl ControlListener {
         match handshake.poll(now, identity) {
             HandshakeState::AwaitingHello | HandshakeState::Proven => {}
             HandshakeState::Refused(reason) => {
-                self.refusals.say(now, &handshake.address(), &reason);
+                self.refusals.log(now, &handshake.address(), &reason);
                 self.take(number);
                 return true;
             }
@@ -222,7 +222,7 @@ impl ControlListener {
         if interest != before
             && let Err(error) = self.set.change(&*handshake, number, interest)
         {
-            self.refusals.say(now, &handshake.address(), &error.to_string());
+            self.refusals.log(now, &handshake.address(), &error.to_string());
             self.take(number);
         } else if handshake.is_proven()
             && let Some(handshake) = self.unproven.remove(&number)
@@ -235,7 +235,7 @@ impl ControlListener {
     /// Drops connections that have said no hello in time.
     fn drop_late(&mut self, now: Instant) {
         while let Some(first) = self.unproven.first_entry().filter(|it| it.get().is_late(now)) {
-            self.refusals.say(now, &first.get().address(), "it said no hello in time");
+            self.refusals.log(now, &first.get().address(), "it said no hello in time");
             let number = *first.key();
             self.take(number);
         }
@@ -265,8 +265,8 @@ impl ControlListener {
                 continue;
             }
             if let Some(evicted) = self.take(number) {
-                self.refusals.say(now, &evicted.address(), "a newer one takes its place");
-                evicted.turn_away();
+                self.refusals.log(now, &evicted.address(), "a newer one takes its place");
+                evicted.reject();
             }
         }
         true

@@ -19,7 +19,7 @@ use crate::types::PeerKey;
 
 /// State of a peer in the agenda.
 #[derive(Clone, Copy, Debug, Default)]
-struct Marks {
+struct PeerMarks {
     /// Whether the peer is in `due`.
     is_due: bool,
     /// Whether the peer is in `polled`.
@@ -39,7 +39,7 @@ struct Marks {
 /// Peers that have something to do.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    marks: SecondaryMap<PeerKey, Marks>,
+    marks: SecondaryMap<PeerKey, PeerMarks>,
     /// Peers that the next round drives, in turn.
     due: VecDeque<PeerKey>,
     /// Peers that must be polled: no descriptor reports their events.
@@ -122,7 +122,7 @@ impl Agenda {
     }
 
     /// Records that a peer was driven, and wants this.
-    pub(super) fn settle(&mut self, key: PeerKey, wants: Attention) {
+    pub(super) fn reschedule(&mut self, key: PeerKey, wants: Attention) {
         let Some(entry) = self.marks.entry(key) else { return };
         let marks = entry.or_default();
         let before = std::mem::replace(&mut marks.wants, wants);
@@ -209,7 +209,7 @@ impl Agenda {
 
     /// Forgets a peer.
     pub(super) fn forget(&mut self, key: PeerKey) {
-        self.settle(key, Attention::default());
+        self.reschedule(key, Attention::default());
         if let Some(marks) = self.marks.remove(key)
             && let Some(timer) = marks.timer
         {
@@ -245,7 +245,7 @@ mod tests {
         agenda.mark(keys[0]);
         agenda.mark(keys[1]);
         assert_eq!(round(&mut agenda, now), [keys[1], keys[0]], "once each, in turn");
-        agenda.settle(keys[0], Attention { again: true, ..Attention::default() });
+        agenda.reschedule(keys[0], Attention { again: true, ..Attention::default() });
         assert_eq!(round(&mut agenda, now), [keys[0]]);
         assert!(round(&mut agenda, now).is_empty());
     }
@@ -254,12 +254,12 @@ mod tests {
     fn those_without_descriptors_are_asked_until_they_have_nothing_under_way() {
         let (mut agenda, keys, now) = (Agenda::default(), keys(2), Instant::now());
         let polls = Attention { polls: true, ..Attention::default() };
-        keys.iter().for_each(|key| agenda.settle(*key, polls));
+        keys.iter().for_each(|key| agenda.reschedule(*key, polls));
         for _ in 0..3 {
             assert_eq!(round(&mut agenda, now), keys);
             assert!(agenda.is_polling());
         }
-        agenda.settle(keys[0], Attention::default());
+        agenda.reschedule(keys[0], Attention::default());
         assert_eq!(round(&mut agenda, now), [keys[1]]);
         agenda.forget(keys[1]);
         assert!(round(&mut agenda, now).is_empty() && !agenda.is_polling());
@@ -270,10 +270,10 @@ mod tests {
         let (mut agenda, keys, now) = (Agenda::default(), keys(2), Instant::now());
         let at = |seconds| now + Duration::from_secs(seconds);
         let until = |seconds| Attention { timeout: Some(at(seconds)), ..Attention::default() };
-        agenda.settle(keys[0], until(5));
-        agenda.settle(keys[0], until(3));
-        agenda.settle(keys[0], until(4));
-        agenda.settle(keys[1], until(9));
+        agenda.reschedule(keys[0], until(5));
+        agenda.reschedule(keys[0], until(3));
+        agenda.reschedule(keys[0], until(4));
+        agenda.reschedule(keys[1], until(9));
         assert_eq!(agenda.next_timer(), Some(at(3)));
         assert!(round(&mut agenda, at(3)).is_empty(), "it wants a later time by now");
         assert_eq!(agenda.next_timer(), Some(at(4)));
@@ -287,8 +287,8 @@ mod tests {
     fn a_workers_word_reaches_those_that_wait_for_it() {
         let (mut agenda, keys, now) = (Agenda::default(), keys(3), Instant::now());
         let waits = Attention { awaits_worker: true, ..Attention::default() };
-        agenda.settle(keys[0], waits);
-        agenda.settle(keys[2], waits);
+        agenda.reschedule(keys[0], waits);
+        agenda.reschedule(keys[2], waits);
         agenda.forget(keys[2]);
         assert!(round(&mut agenda, now).is_empty());
         assert!(agenda.mark_awaiting(None));
@@ -297,8 +297,8 @@ mod tests {
             !agenda.mark_awaiting(None) && round(&mut agenda, now).is_empty(),
             "nobody asked again"
         );
-        agenda.settle(keys[1], waits);
-        agenda.settle(keys[1], Attention::default());
+        agenda.reschedule(keys[1], waits);
+        agenda.reschedule(keys[1], Attention::default());
         assert!(!agenda.mark_awaiting(None), "it has its answer");
         agenda.forget(keys[0]);
         agenda.forget(keys[1]);
@@ -309,13 +309,13 @@ mod tests {
     fn of_a_crowd_that_waits_for_workers_only_who_is_concerned_is_driven() {
         let (mut agenda, keys, now) = (Agenda::default(), keys(1_000), Instant::now());
         let waits = Attention { awaits_worker: true, ..Attention::default() };
-        keys.iter().for_each(|key| agenda.settle(*key, waits));
+        keys.iter().for_each(|key| agenda.reschedule(*key, waits));
         let mut driven = 0;
         for key in &keys {
             assert!(agenda.mark_awaiting(Some(*key)));
             let due = round(&mut agenda, now);
             driven += due.len();
-            due.iter().for_each(|key| agenda.settle(*key, waits));
+            due.iter().for_each(|key| agenda.reschedule(*key, waits));
         }
         assert_eq!(driven, keys.len(), "once each");
         assert!(agenda.mark_awaiting(None));
@@ -326,7 +326,7 @@ mod tests {
     fn who_is_driven_is_watched_until_it_is_idle() {
         let (mut agenda, keys) = (Agenda::default(), keys(3));
         let drive = |agenda: &mut Agenda, peer: usize| {
-            agenda.settle(keys[peer], Attention::default());
+            agenda.reschedule(keys[peer], Attention::default());
         };
         (0..2).for_each(|peer| drive(&mut agenda, peer));
         drive(&mut agenda, 0);
@@ -347,8 +347,8 @@ mod tests {
     fn what_is_under_way_is_known_without_looking_through_the_peers() {
         let (mut agenda, keys) = (Agenda::default(), keys(2));
         let busy = Attention { sending: true, receiving: true, ..Attention::default() };
-        keys.iter().for_each(|key| agenda.settle(*key, busy));
-        agenda.settle(keys[0], Attention { receiving: true, ..Attention::default() });
+        keys.iter().for_each(|key| agenda.reschedule(*key, busy));
+        agenda.reschedule(keys[0], Attention { receiving: true, ..Attention::default() });
         assert_eq!(agenda.activity(), (true, true));
         agenda.forget(keys[1]);
         assert_eq!(agenda.activity(), (false, true));

@@ -21,7 +21,7 @@ pub(super) struct Overdue {
 
 /// Last round of a transfer that has a limit.
 #[derive(Debug)]
-struct LimitedRound {
+struct LastRound {
     number: u64,
     limit: Duration,
     overdue_at: Instant,
@@ -35,7 +35,7 @@ struct LimitedRound {
 pub(super) struct Deadlines {
     /// Limit of every round of a transfer.
     limits: SecondaryMap<TransferKey, Duration>,
-    rounds: SecondaryMap<TransferKey, LimitedRound>,
+    rounds: SecondaryMap<TransferKey, LastRound>,
     queue: BTreeSet<(Instant, TransferKey)>,
 }
 
@@ -68,7 +68,7 @@ impl Deadlines {
             Some(round) => round.looked_at,
             None => None,
         };
-        let mut round = LimitedRound { number, limit, overdue_at, looked_at };
+        let mut round = LastRound { number, limit, overdue_at, looked_at };
         if looked_at.is_none_or(|at| overdue_at < at) {
             if let Some(at) = looked_at {
                 self.queue.remove(&(at, transfer));

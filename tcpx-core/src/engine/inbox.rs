@@ -1,5 +1,5 @@
 //! Queue of posts that were handed in while another thread had the engine, and of deferred calls
-//! (errands) of threads that may not wait for the lock.
+//! of threads that may not wait for the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,13 +32,13 @@ pub(crate) struct PostTarget<'a> {
 /// Queue of posts. Its lock is held for a moment only, and never during a wait for the engine's.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    contents: Mutex<Contents>,
+    contents: Mutex<InboxQueues>,
     /// Number of queued operations.
     count: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Contents {
+struct InboxQueues {
     /// Memory that may be posted on.
     memory: HashMap<MemoryId, OpenRegistration>,
     operations: Vec<NewOperation>,
@@ -61,7 +61,7 @@ impl Inbox {
         if !is_open || posts.len() > MOST_OF_A_CALL {
             return false;
         }
-        let Contents { memory, operations } = &mut *self.contents.lock();
+        let InboxQueues { memory, operations } = &mut *self.contents.lock();
         let before = operations.len();
         if before + posts.len() > MAX_QUEUED_POSTS || operations.try_reserve(posts.len()).is_err() {
             return false;
@@ -110,16 +110,16 @@ impl Inbox {
 
 /// Deferred call.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum DeferredCall {
     /// Post an operation. Its listener receives its end, also if the operation cannot be posted.
-    Post(LatePost),
+    Post(DeferredPost),
     /// Give up the posts to a transfer.
     Cancel(TransferKey),
 }
 
 /// Operation that could not be posted before now.
 #[derive(Debug)]
-pub(crate) struct LatePost {
+pub(crate) struct DeferredPost {
     pub(crate) prepared: PreparedKey,
     pub(crate) transfer: TransferKey,
     pub(crate) notification: Arc<[u8]>,
@@ -128,31 +128,31 @@ pub(crate) struct LatePost {
 
 /// Deferred calls of one engine. The lock is held for a moment only.
 #[derive(Debug)]
-pub(crate) struct Errands {
-    waiting: Mutex<Vec<Errand>>,
+pub(crate) struct DeferredCalls {
+    waiting: Mutex<Vec<DeferredCall>>,
     /// Whether there are any. A thread that locks the engine mostly checks this without the lock.
     has_some: AtomicBool,
     poller: Arc<Poller>,
 }
 
-impl Errands {
+impl DeferredCalls {
     /// Makes an empty queue. The thread that waits on this poller runs the deferred calls.
     pub(super) fn new(poller: Arc<Poller>) -> Self {
         Self { waiting: Mutex::default(), has_some: AtomicBool::new(false), poller }
     }
 
     /// Queues a deferred call.
-    pub(crate) fn ask(&self, errand: Errand) {
+    pub(crate) fn ask(&self, deferred_call: DeferredCall) {
         {
             let mut waiting = self.waiting.lock();
-            waiting.push(errand);
+            waiting.push(deferred_call);
             self.has_some.store(true, Ordering::Release);
         }
         self.poller.wake();
     }
 
     /// Takes out all deferred calls, in order.
-    pub(super) fn take(&self) -> Vec<Errand> {
+    pub(super) fn take(&self) -> Vec<DeferredCall> {
         if !self.has_some.load(Ordering::Acquire) {
             return Vec::new();
         }

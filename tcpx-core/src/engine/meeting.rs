@@ -98,7 +98,7 @@ impl Meeting {
 
     /// Has the next round look at the listener.
     #[inline]
-    pub(super) fn look_at_listener(&mut self) {
+    pub(super) fn poll_listener(&mut self) {
         self.is_listener_due = true;
     }
 

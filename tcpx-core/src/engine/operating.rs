@@ -13,7 +13,7 @@ use tcpx_protocol::types::memory::{MemoryId, OperationKind};
 use tcpx_protocol::types::{MAX_NOTIFICATION_BYTES, MemoryType, PreparedKey, TransferKey};
 
 use super::Engine;
-use super::inbox::{Errand, Errands, LatePost};
+use super::inbox::{DeferredCall, DeferredCalls, DeferredPost};
 use super::prepared_pairs::{Prepared, PreparedPairs};
 use crate::error::{Error, RegistrationProblem, Result};
 use crate::peer::Peer;
@@ -160,7 +160,7 @@ impl Engine {
             return noted;
         }
         self.end_on_error(key, noted)?;
-        self.said(key);
+        self.handle_output(key);
         Ok(())
     }
 
@@ -190,8 +190,8 @@ pub(crate) fn check_note(note: &[u8]) -> Result<()> {
 
 impl Engine {
     /// Returns the queue of deferred calls.
-    pub(crate) fn errands(&self) -> &Arc<Errands> {
-        &self.errands
+    pub(crate) fn deferred_calls(&self) -> &Arc<DeferredCalls> {
+        &self.deferred_calls
     }
 
     /// Posts what was handed in, and runs deferred calls. A thread that gets the engine does this
@@ -208,21 +208,21 @@ impl Engine {
             handed_in.clear();
         }
         self.handed_in = handed_in;
-        self.run_errands();
+        self.run_deferred_calls();
     }
 
     /// Runs the deferred calls.
-    pub(super) fn run_errands(&mut self) {
-        for errand in self.errands.take() {
-            match errand {
-                Errand::Cancel(transfer) => self.cancel(transfer),
-                Errand::Post(post) => self.post_late(&post),
+    pub(super) fn run_deferred_calls(&mut self) {
+        for deferred_call in self.deferred_calls.take() {
+            match deferred_call {
+                DeferredCall::Cancel(transfer) => self.cancel(transfer),
+                DeferredCall::Post(post) => self.post_deferred(&post),
             }
         }
     }
 
-    fn post_late(&mut self, post: &LatePost) {
-        let LatePost { prepared, transfer, notification, timeout } = post;
+    fn post_deferred(&mut self, post: &DeferredPost) {
+        let DeferredPost { prepared, transfer, notification, timeout } = post;
         // The owner may have released the transfer.
         let Ok(state) = self.commons.ledger.transfers.get(*transfer) else { return };
         let (cell, round) = (Arc::clone(&state.cell), state.cell.round());

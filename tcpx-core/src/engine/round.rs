@@ -6,7 +6,7 @@
 //!    welcomed.
 //! 2. Drive the peers that are due. A failed peer is ended in the same round, without waiting.
 //! 3. Submit and poll the unpacks. Post what was gathered, and give slots back.
-//! 4. Look at the counters, once a second. End what is parked, and attempts.
+//! 4. Look at the counters, once a second. End what lingers, and attempts.
 //!
 //! After 50 µs a round leaves the other peers to the next round. A step of a lane ends after 256
 //! KiB, where the thread copies, or 32 requests.
@@ -26,8 +26,8 @@ use crate::types::PeerKey;
 const ROUND_TIME: Duration = Duration::from_micros(50);
 /// Number of posts that are sent before the post returns.
 const FEW: usize = 16;
-/// Interval of checks whether parked remains are free, or wait too long.
-const PARKED_LOOK: Duration = Duration::from_millis(10);
+/// Interval of checks whether lingering remains are free, or wait too long.
+const LINGER_CHECK: Duration = Duration::from_millis(10);
 /// Interval of checks whether the workers are held up.
 const WORKERS_LOOK: Duration = Duration::from_millis(50);
 
@@ -54,8 +54,8 @@ impl Engine {
         self.stages.round(now, self.commons.batch.submitting());
         self.has_posted = false;
         self.resting_until = None;
-        self.tell_taken();
-        events.drain(..).for_each(|event| self.hear(event));
+        self.grant_taken_notes();
+        events.drain(..).for_each(|event| self.handle_event(event));
         self.agenda.begin(now);
         let mut moved = self.expire(now) | self.accept_links(now);
         for _ in 0..self.agenda.due() {
@@ -74,10 +74,10 @@ impl Engine {
             }
         }
         self.look(now);
-        let parked = self.unpacking.parked();
-        let settled = self.unpacking.settle(now, &mut self.commons) | self.settle_attempts(now);
-        if self.unpacking.parked() < parked {
-            self.meet_again();
+        let lingering = self.unpacking.lingering();
+        let settled = self.unpacking.settle(now, &mut self.commons) | self.poll_attempts(now);
+        if self.unpacking.lingering() < lingering {
+            self.poll_handshakes();
         }
         self.has_news |= settled;
         self.commons.workers.spawn_if_blocked();
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     /// Notifies peers of the notifications that the program has taken.
-    fn tell_taken(&mut self) {
+    fn grant_taken_notes(&mut self) {
         if !self.commons.ledger.notifications.has_due_reports() {
             return;
         }
@@ -121,10 +121,10 @@ impl Engine {
     }
 
     /// Takes note of an event on a descriptor.
-    fn hear(&mut self, event: IoEvent) {
+    fn handle_event(&mut self, event: IoEvent) {
         let (Target::Link(key) | Target::Send(key, _) | Target::Receive(key, _)) = event.target
         else {
-            self.meeting.look_at_listener();
+            self.meeting.poll_listener();
             return;
         };
         if let Some(peer) = self.peers.get_mut(key) {
@@ -137,14 +137,14 @@ impl Engine {
 
     /// Takes note of a worker's result, for this peer or for any. Returns whether it gives a round
     /// something to do.
-    pub(crate) fn hear_workers(&mut self, peer: Option<PeerKey>) -> bool {
+    pub(crate) fn handle_workers(&mut self, peer: Option<PeerKey>) -> bool {
         self.agenda.mark_awaiting(peer) || !self.is_settled()
     }
 
     /// Drives one peer a step.
     fn drive(&mut self, key: PeerKey, now: Instant) -> bool {
         if self.is_dialled_too_early(key) {
-            self.agenda.settle(key, Attention::default());
+            self.agenda.reschedule(key, Attention::default());
             return false;
         }
         let Some(peer) = self.peers.get_mut(key) else { return false };
@@ -155,10 +155,10 @@ impl Engine {
                 self.has_news |= is_up != was_up;
                 // The peer's successor may have waited for this.
                 if peer.is_leaving() != was_leaving {
-                    self.meeting.look_at_listener();
+                    self.meeting.poll_listener();
                 }
                 if is_up && !was_up {
-                    self.tell_up(key);
+                    self.notify_peer_up(key);
                 }
                 moved
             }
@@ -167,17 +167,17 @@ impl Engine {
                 true
             }
         };
-        self.settle(key, moved);
+        self.reschedule(key, moved);
         moved
     }
 
     /// Records what a peer wants after it was driven. A peer that moved may move further.
-    fn settle(&mut self, key: PeerKey, moved: bool) {
+    fn reschedule(&mut self, key: PeerKey, moved: bool) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         peer.note_ended(&mut self.ended);
         peer.update_gate();
         let wants = peer.attention();
-        self.agenda.settle(key, Attention { again: wants.again | moved, ..wants });
+        self.agenda.reschedule(key, Attention { again: wants.again | moved, ..wants });
     }
 
     /// Gives slots back of unpacked chunks, and posts what was gathered.
@@ -189,7 +189,7 @@ impl Engine {
             let Some(peer) = self.peers.get_mut(key) else { continue };
             match peer.consume(now, finished, &mut self.commons) {
                 Ok(moved) => {
-                    self.settle(key, moved);
+                    self.reschedule(key, moved);
                     any_moved |= moved;
                 }
                 Err(error) => self.fail_peer(key, error),
@@ -216,20 +216,20 @@ impl Engine {
 
     /// Records a message to a peer that concerns no channel. The first message since the last round
     /// leaves at once; later ones go together in the next round.
-    pub(super) fn said(&mut self, key: PeerKey) {
+    pub(super) fn handle_output(&mut self, key: PeerKey) {
         let is_first = !std::mem::replace(&mut self.has_posted, true);
         if !is_first {
             return self.agenda.mark(key);
         }
         match self.peers.get_mut(key).map_or(Ok(false), Peer::flush) {
-            Ok(true) => self.settle(key, false),
+            Ok(true) => self.reschedule(key, false),
             // The peer must be reached first.
             Ok(false) => {
                 self.drive(key, Instant::now());
             }
             Err(error) => {
                 self.step_failed(key, error, Instant::now());
-                self.settle(key, true);
+                self.reschedule(key, true);
             }
         }
     }
@@ -270,11 +270,11 @@ impl Engine {
     /// Returns the time of the next work that no descriptor reports.
     fn next_time(&self, now: Instant) -> Instant {
         let listener = self.meeting.attention().timeout;
-        let parked = (self.unpacking.parked() > 0).then(|| now + PARKED_LOOK);
+        let lingering = (self.unpacking.lingering() > 0).then(|| now + LINGER_CHECK);
         let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
         let attempts = self.meeting.next_overdue();
         let overdue = self.deadlines.next();
-        let timers = [self.agenda.next_timer(), listener, parked, workers, attempts, overdue];
+        let timers = [self.agenda.next_timer(), listener, lingering, workers, attempts, overdue];
         let look = self.watch.schedule.next_at(now);
         timers.into_iter().flatten().fold(look, Instant::min)
     }

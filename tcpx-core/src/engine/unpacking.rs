@@ -4,7 +4,7 @@
 //!
 //! A started copy cannot be called back, and a comm uses memory until a worker has closed it
 //! (`workers`). All memory that they read or write stays as it is until then. These things are
-//! *parked* (`parked`):
+//! *lingering* (`lingering`):
 //!
 //! - the peer's receive comms, with their bounce buffers, until their chunks are unpacked;
 //! - its staging buffers, until their chunks are gathered and the comms closed;
@@ -18,7 +18,7 @@
 //! is under way.
 
 mod failing;
-mod parked;
+mod lingering;
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::types::RegistrationKey;
 use tcpx_unpack::{Backend, OpenedBackend, Ticket, Unpack, UnpackError, UnpackJob};
 
-use self::parked::{Parked, Verdict};
+use self::lingering::{LingerState, LingeringPeer};
 use crate::error::Error;
 use crate::peer::Peer;
 use crate::peer::commons::Commons;
@@ -35,7 +35,7 @@ use crate::peer::ending::Leftover;
 use crate::plugin::comm::ReturnedHandles;
 use crate::transfer::batch::{Batch, BatchFailure, BatchNumber};
 
-pub(crate) use parked::UNPACK_TIMEOUT;
+pub(crate) use lingering::UNPACK_TIMEOUT;
 
 /// Unpacker of a session, and what waits for it.
 pub(super) struct Unpacking {
@@ -49,14 +49,22 @@ pub(super) struct Unpacking {
     batches: u64,
     /// Whether unpacking has stopped with copies under way whose end will not be seen.
     is_stuck: bool,
-    parked: Vec<Parked>,
+    lingering: Vec<LingeringPeer>,
 }
 
 impl Unpacking {
     /// `tells`: whether the unpacker wakes the thread that leads.
     pub(super) fn new(opened: OpenedBackend, tells: bool) -> Self {
         let (unpack, why) = (opened.unpack, opened.why);
-        Self { unpack, tells, ending: None, why, batches: 0, is_stuck: false, parked: Vec::new() }
+        Self {
+            unpack,
+            tells,
+            ending: None,
+            why,
+            batches: 0,
+            is_stuck: false,
+            lingering: Vec::new(),
+        }
     }
 
     pub(super) fn backend(&self) -> Backend {
@@ -79,7 +87,7 @@ impl Unpacking {
         // SAFETY: receive lanes make jobs from checked descriptors, and send lanes make them from
         // the spans of operations and a slot of a staging buffer. Requests are consumed, slots
         // sent, and operations end, only when `finished` has reached the batch. When a peer ends
-        // before, its receive comms, its staging buffers and its operations' memory are parked
+        // before, its receive comms, its staging buffers and its operations' memory linger
         // until then.
         let is_submitted = unsafe { batch.submit(self.unpack.as_mut()) }?;
         self.batches += u64::from(is_submitted);
@@ -111,7 +119,7 @@ impl Unpacking {
 
     /// Takes the unpacker out. Later calls of its replacement fail with this error.
     fn replace(&mut self, failure: UnpackError) -> Box<dyn Unpack> {
-        let stopped = Stopped { backend: self.unpack.backend(), failure };
+        let stopped = StoppedUnpacker { backend: self.unpack.backend(), failure };
         std::mem::replace(&mut self.unpack, Box::new(stopped))
     }
 
@@ -121,14 +129,14 @@ impl Unpacking {
         std::mem::forget(unpack);
         self.is_stuck = true;
         cx.workers.abandon();
-        self.parked.iter_mut().for_each(Parked::never_ends);
+        self.lingering.iter_mut().for_each(LingeringPeer::never_ends);
         // Work that needs no unpacking goes on.
         cx.batch.all_finished();
     }
 
-    /// Polls a failed unpacker for copies that are still under way. Remains that were parked for
+    /// Polls a failed unpacker for copies that are still under way. Remains that lingered for
     /// them end with them. Returns whether it has ended.
-    fn settle_unpacker(&mut self, cx: &mut Commons) -> bool {
+    fn check_unpacker(&mut self, cx: &mut Commons) -> bool {
         let Some(unpack) = self.ending.take_if(|unpack| unpack.shutdown()) else { return false };
         cx.workers.close(unpack);
         cx.batch.all_finished();
@@ -137,7 +145,7 @@ impl Unpacking {
 
     /// Lets go of everything without waiting for it, or freeing what it uses.
     pub(super) fn leave(&mut self) {
-        std::mem::forget(std::mem::take(&mut self.parked));
+        std::mem::forget(std::mem::take(&mut self.lingering));
         let mut unpack = self.take();
         if self.tells {
             // Its threads end when they have finished the copies under way.
@@ -165,33 +173,33 @@ impl Unpacking {
     }
 }
 
-/// Parked remains.
+/// Lingering remains.
 impl Unpacking {
-    /// Parks the remains of an ended peer.
-    pub(super) fn park(&mut self, peer: &Peer, error: Error, leftover: Leftover) {
-        let mut parked = Parked::new(peer, error, leftover);
+    /// Keeps the remains of an ended peer until nothing uses them.
+    pub(super) fn linger(&mut self, peer: &Peer, error: Error, leftover: Leftover) {
+        let mut remains = LingeringPeer::new(peer, error, leftover);
         if self.is_stuck {
-            parked.never_ends();
+            remains.never_ends();
         }
-        self.parked.push(parked);
+        self.lingering.push(remains);
     }
 
-    /// Ends parked remains that are free by now, and those that have waited for too long. Returns
-    /// whether anything moved.
+    /// Ends lingering remains that are free by now, and those that have waited for too long.
+    /// Returns whether anything moved.
     pub(super) fn settle(&mut self, now: Instant, cx: &mut Commons) -> bool {
-        let mut moved = self.settle_unpacker(cx);
-        for index in (0..self.parked.len()).rev() {
+        let mut moved = self.check_unpacker(cx);
+        for index in (0..self.lingering.len()).rev() {
             let reached = cx.batch.reached();
             let ledger = &mut cx.ledger;
-            match self.parked[index].look(reached, now) {
-                Verdict::Copied => self.parked[index].close_lanes(ledger, &cx.workers),
-                Verdict::Finished => self.parked.swap_remove(index).end(ledger),
-                Verdict::Overdue => self.parked[index].give_up_waiting(ledger, reached),
-                Verdict::LeftBehind => {
-                    let peer = self.parked.swap_remove(index).name;
+            match self.lingering[index].check(reached, now) {
+                LingerState::Copied => self.lingering[index].close_lanes(ledger, &cx.workers),
+                LingerState::Finished => self.lingering.swap_remove(index).end(ledger),
+                LingerState::Overdue => self.lingering[index].give_up_waiting(ledger, reached),
+                LingerState::LeftBehind => {
+                    let peer = self.lingering.swap_remove(index).name;
                     tracing::error!(%peer, "comms of a peer that ended do not close: they are left behind");
                 }
-                Verdict::Waits => continue,
+                LingerState::Waits => continue,
             }
             moved = true;
         }
@@ -201,52 +209,52 @@ impl Unpacking {
     /// Returns whether no remains of ended peers are left.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
-        self.parked.is_empty() && self.ending.is_none()
+        self.lingering.is_empty() && self.ending.is_none()
     }
 
     /// Returns the number of peers with remains.
     #[inline]
-    pub(super) fn parked(&self) -> usize {
-        self.parked.len()
+    pub(super) fn lingering(&self) -> usize {
+        self.lingering.len()
     }
 
     /// Returns the number of ended peers whose memory is in use by copies, or for too long by
     /// something else.
     pub(super) fn held(&self, reached: BatchNumber) -> usize {
-        self.parked.iter().filter(|parked| parked.is_held(reached)).count()
+        self.lingering.iter().filter(|peer| peer.is_held(reached)).count()
     }
 
-    /// Returns whether all parked remains wait only for copies that no operation waits for.
+    /// Returns whether all lingering remains wait only for copies that no operation waits for.
     fn is_given_up(&self, reached: BatchNumber) -> bool {
-        self.parked.iter().all(|parked| parked.is_given_up_copying(reached))
+        self.lingering.iter().all(|peer| peer.is_given_up_copying(reached))
     }
 
     /// Returns whether bytes that this session was writing on an ended connection may still land.
     /// Until they cannot, the session is neither reached nor taken in: such bytes would land on
     /// later writes of the session.
     pub(super) fn is_written_by(&self, session: &SessionId) -> bool {
-        self.parked.iter().any(|parked| parked.is_written_by(session))
+        self.lingering.iter().any(|peer| peer.is_written_by(session))
     }
 
-    /// Takes handles of a registration back from parked comms.
+    /// Takes handles of a registration back from lingering comms.
     pub(super) fn take_back(&self, handles: &mut ReturnedHandles) {
-        self.parked.iter().for_each(|parked| parked.take_back(handles));
+        self.lingering.iter().for_each(|peer| peer.take_back(handles));
     }
 
     /// Returns the peers that use a registration, and what they wait for.
     pub(super) fn holders(&self, key: RegistrationKey, reached: BatchNumber) -> Vec<String> {
-        let holds = self.parked.iter().filter(|parked| parked.holds(key));
+        let holds = self.lingering.iter().filter(|peer| peer.holds(key));
         holds.map(|it| format!("peer {}: {}", it.name, it.waits_for(reached))).collect()
     }
 }
 
 /// Unpacker after a failure: it unpacks nothing, and every call returns the reason.
-struct Stopped {
+struct StoppedUnpacker {
     backend: Backend,
     failure: UnpackError,
 }
 
-impl Unpack for Stopped {
+impl Unpack for StoppedUnpacker {
     fn backend(&self) -> Backend {
         self.backend
     }

@@ -64,7 +64,7 @@ impl Engine {
         for key in watched.iter().copied() {
             let Some(peer) = self.peers.get_mut(key) else { continue };
             match peer.check_data_path(now, &mut self.commons) {
-                Ok(()) => self.agenda.settle(key, peer.attention()),
+                Ok(()) => self.agenda.reschedule(key, peer.attention()),
                 Err(error) => cut.push((key, error)),
             }
         }

@@ -17,7 +17,7 @@ use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::deferred_failure::DeferredFailure;
 use super::{ConnectionState, Peer};
-use crate::control::connector::Reached;
+use crate::control::connector::ReachedPeer;
 use crate::error::{Error, Result};
 use crate::reactor::poller::Target;
 use crate::transfer::batch::BatchNumber;
@@ -288,7 +288,7 @@ impl Peer {
         if let ConnectionState::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
             let loaded = connector.info().ips();
-            let Some(Reached { link, agreement, given_up, channels }) = reached else {
+            let Some(ReachedPeer { link, agreement, given_up, channels }) = reached else {
                 connector.watch(&cx.session.poller, Target::Link(self.key));
                 return Ok(false);
             };

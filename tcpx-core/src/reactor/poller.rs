@@ -174,7 +174,7 @@ impl Poller {
     }
 
     /// Does the same for a thread that does not lead, and leaves wake-ups to the leader.
-    pub(crate) fn look_beside(&self, into: &mut Vec<IoEvent>) {
+    pub(crate) fn poll_beside(&self, into: &mut Vec<IoEvent>) {
         self.ask(Duration::ZERO, into, false);
     }
 

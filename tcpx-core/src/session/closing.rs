@@ -32,7 +32,7 @@ impl SharedEngine {
             |engine, waited, now| engine.close_deadline(waited, now),
         );
         self.engine()?.finish_close();
-        // Parked remains end, or are given up, within a time of their own.
+        // Lingering remains end, or are given up, within a time of their own.
         let settled = self.wait(
             WaitLimit::for_time(release_timeout),
             |engine| {

@@ -57,7 +57,7 @@ impl Session {
     /// # Errors
     /// As for [`accept`](Self::accept).
     pub fn accept_any(&self) -> Result<String> {
-        let accept = self.shared.engine()?.accept_of_anyone();
+        let accept = self.shared.engine()?.accept_of_any();
         self.wait_for_peer(&accept)
     }
 
@@ -93,7 +93,7 @@ impl Session {
     /// As for [`start_accept`](Self::start_accept).
     pub fn start_accept_any(&self) -> Result<()> {
         let mut engine = self.shared.engine()?;
-        let accept = engine.accept_of_anyone();
+        let accept = engine.accept_of_any();
         engine.begin_accept(accept, Instant::now())
     }
 
@@ -104,7 +104,7 @@ impl Session {
     /// Errors of [`accept_any`](Self::accept_any), each once; [`Error::PeerState`] when none is
     /// outstanding.
     pub fn poll_accept_any(&self) -> Result<Poll<String>> {
-        self.shared.engine()?.poll_anyone()
+        self.shared.engine()?.poll_accept_of_any()
     }
 
     /// Cancels the accepts that [`start_accept_any`](Self::start_accept_any) began and that no peer
@@ -113,7 +113,7 @@ impl Session {
     /// # Errors
     /// [`Error::Forked`].
     pub fn stop_accept_any(&self) -> Result<()> {
-        self.shared.engine()?.give_up_anyone();
+        self.shared.engine()?.give_up_accepts_of_any();
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl Session {
         if let Some(stranger) = names.stranger(&info)
             && !self.is_here(&stranger)?
         {
-            names.stranger_left(&info);
+            names.unloaded_peer_left(&info);
         }
         let called = names.load(peer, info.clone());
         self.shared.engine()?.know(&called, info)

@@ -17,7 +17,7 @@ use tcpx_sys::is_forked;
 
 use super::shared::SharedEngine;
 use crate::control::inbound_handshake::InboundHandshake;
-use crate::engine::meeting::device_context::{DeviceContext, HandOver};
+use crate::engine::meeting::device_context::{DeviceContext, HandOverPeer};
 use crate::engine::meeting::peer_names::PeerNames;
 use crate::error::{Error, MemoryUnavailable, Result};
 use crate::memory::device_memory::gpu_count;
@@ -60,7 +60,7 @@ impl OtherDevices {
             has_any: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&devices);
-        let hand_over: HandOver = Arc::new(move |device, handshake| match weak.upgrade() {
+        let hand_over: HandOverPeer = Arc::new(move |device, handshake| match weak.upgrade() {
             Some(devices) => devices.take_in(device, handshake),
             None => handshake.refuse(Error::Closed.to_string()),
         });

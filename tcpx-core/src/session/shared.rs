@@ -303,7 +303,7 @@ impl SharedEngine {
         let mut events = Vec::new();
         let mut has_moved = false;
         for _ in 0..MAX_ROUNDS_BESIDE {
-            self.poller.look_beside(&mut events);
+            self.poller.poll_beside(&mut events);
             let moved = engine.progress_beside(now, &mut events);
             has_moved |= moved;
             if !moved || !engine.wants_round() {
@@ -317,7 +317,7 @@ impl SharedEngine {
     /// leads, the worker's thread makes a round.
     fn handle_worker_progress(&self, peer: Option<PeerKey>) {
         let Ok(mut engine) = self.engine() else { return };
-        let is_due = engine.hear_workers(peer);
+        let is_due = engine.handle_workers(peer);
         drop(engine);
         if is_due && self.try_lead().is_some() {
             self.progress();
@@ -347,7 +347,7 @@ impl Drop for EngineGuard<'_> {
         if self.engine.take_completed() {
             self.shared.completed.notify();
         }
-        if self.engine.take_news() {
+        if self.engine.poll_peers() {
             self.shared.changed.notify();
         }
     }

@@ -136,7 +136,7 @@ impl SharedEngine {
                 return Err(on_deadline(&mut engine, limit.waited(now), now));
             }
             let rest = engine.rest(now);
-            let (has_completed, has_news) = (engine.take_completed(), engine.take_news());
+            let (has_completed, has_news) = (engine.take_completed(), engine.poll_peers());
             // The thread that waits for the lock is next.
             parking_lot::MutexGuard::unlock_fair(engine);
             if has_completed {

@@ -1,14 +1,12 @@
 //! Life of a conversation: its stage between the proven link and the end, the set-up of the
 //! channels by both ends, and signs of life. Pure.
 //!
-//! Where messages may travel on the control link, a peer is up without channels. The first end that
-//! has something to schedule to them begins a set-up, and its handles tell the other end, which
-//! begins its own. Both may begin at once: each end sends handles once and hears the other's.
-//! Elsewhere both begin with the link, and are up when the channels are open.
+//! Where messages may travel on the control link, a peer is up without channels. The first end with
+//! something for them begins a set-up, and its handles start the other's. Both may begin at once:
+//! each end sends handles once. Elsewhere both begin with the link, and are up with the channels.
 //!
-//! *Open* says that every comm of an end is there. So whatever an end says after it has opened its
-//! channels reaches an end whose channels are open. After either goodbye nothing is scheduled any
-//! more: a set-up that is under way is then forgotten, and what comes of it is no fault.
+//! *Open* says that every comm of an end is there. So it reaches an end before anything on the
+//! channels does. After either goodbye nothing is scheduled: a set-up under way is forgotten.
 
 pub mod arrivals;
 pub(super) mod channels;
@@ -43,8 +41,7 @@ pub(super) struct Lifecycle {
     channels: Channels,
     /// Time that a set-up of channels may take that traffic has asked for.
     connect_timeout: Duration,
-    /// Chunks that the peer has room for on each channel, counted from the first one; empty: any
-    /// number.
+    /// Chunks that the peer has room for on each channel so far; empty: any number.
     credit: ChunkCounts,
     keepalive: Keepalive,
     pub(super) arrivals: Arrivals,
@@ -168,8 +165,7 @@ impl Lifecycle {
         look.into_iter().chain(setup_ends_at).min()
     }
 
-    /// Takes the time for which the peer's host has acknowledged nothing, if something waits for an
-    /// acknowledgement.
+    /// Takes the time for which the peer's host has left something unacknowledged.
     pub(super) fn handle_acknowledgement(
         &mut self,
         unacknowledged: Option<Duration>,
@@ -239,8 +235,7 @@ impl Lifecycle {
         }
     }
 
-    /// Lifts the deadline of a set-up: a thread that waits for the peer from now on has a deadline
-    /// of its own.
+    /// Lifts the deadline of a set-up: a thread waits for the peer, with a deadline of its own.
     pub(super) fn setup_is_awaited(&mut self) {
         if let Some(setup) = self.setup_mut() {
             setup.give_up_at = None;
@@ -362,8 +357,7 @@ impl Lifecycle {
         may_have.then_some(()).ok_or(Violation::ChunkBytes { chunk_bytes, most })
     }
 
-    /// Returns whether this many bytes may come, from this channel on. What has no bytes needs no
-    /// channel.
+    /// Returns whether this many bytes may come, from this channel on. No bytes need no channel.
     pub(super) fn check_channel(&self, channel: u16, bytes: u64) -> Result<(), Violation> {
         let is_open = bytes == 0 || self.are_channels_open();
         let may_come = channel < self.agreement.channels && is_open;

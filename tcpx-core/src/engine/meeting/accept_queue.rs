@@ -34,20 +34,20 @@ impl Accept {
     }
 
     /// Returns how well the accept fits a newcomer: the best of several takes it.
-    fn fit(&self, newcomer: &Newcomer<'_>) -> Fit {
-        let Some(name) = self.name() else { return Fit::Loose };
+    fn fit(&self, newcomer: &IncomingPeer<'_>) -> AcceptMatch {
+        let Some(name) = self.name() else { return AcceptMatch::Loose };
         match (newcomer.proves)(name) {
-            Some(true) => Fit::Proven,
-            Some(false) => Fit::None,
-            None if newcomer.given == name => Fit::Said,
-            None if newcomer.given.is_empty() => Fit::Loose,
-            None => Fit::None,
+            Some(true) => AcceptMatch::Proven,
+            Some(false) => AcceptMatch::None,
+            None if newcomer.given == name => AcceptMatch::Said,
+            None if newcomer.given.is_empty() => AcceptMatch::Loose,
+            None => AcceptMatch::None,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fit {
+enum AcceptMatch {
     None,
     /// The accept or the newcomer has no name.
     Loose,
@@ -57,7 +57,7 @@ enum Fit {
 
 /// Peer that comes in.
 #[derive(Clone, Copy)]
-pub(super) struct Newcomer<'a> {
+pub(super) struct IncomingPeer<'a> {
     /// Name that the peer gives itself; empty if none.
     pub(super) given: &'a str,
     /// Returns whether the peer proves to have a name; `None` if no peer can, since no connection
@@ -67,7 +67,7 @@ pub(super) struct Newcomer<'a> {
 
 /// Accept under way.
 #[derive(Debug)]
-struct Accepting<K> {
+struct PendingAccept<K> {
     accept: Accept,
     /// Peer that came for the accept.
     peer: Option<K>,
@@ -75,7 +75,7 @@ struct Accepting<K> {
 
 /// Peer that came before its accept.
 #[derive(Debug)]
-struct Unclaimed<K> {
+struct UnclaimedPeer<K> {
     peer: K,
     /// Name that the peer gives itself; empty: any accept takes the peer.
     given: String,
@@ -84,11 +84,11 @@ struct Unclaimed<K> {
 /// Accepts and peers that wait for each other.
 #[derive(Debug)]
 pub(in crate::engine) struct AcceptQueue<K> {
-    accepting: Vec<Accepting<K>>,
+    accepting: Vec<PendingAccept<K>>,
     /// Number of accepts for which a peer has come: every round asks for it, whether or not any
     /// has.
     fulfilled: usize,
-    unclaimed: VecDeque<Unclaimed<K>>,
+    unclaimed: VecDeque<UnclaimedPeer<K>>,
     /// Peers that were accepted without an accept of the program, and that no connect has named.
     by_themselves: Vec<K>,
     /// Peers of `by_themselves` that have ended since, in order of their ends. The program may ask
@@ -116,15 +116,15 @@ impl<K> Default for AcceptQueue<K> {
 
 impl<K: Copy + PartialEq> AcceptQueue<K> {
     /// Returns whether one more peer may come: it may wait, or an accept takes it.
-    pub(super) fn has_room_for(&self, newcomer: &Newcomer<'_>) -> bool {
+    pub(super) fn has_room_for(&self, newcomer: &IncomingPeer<'_>) -> bool {
         self.unclaimed.len() < MAX_UNCLAIMED || self.best_for(newcomer).is_some()
     }
 
     /// Returns the accept that takes a newcomer: of those that fit best, the first.
-    fn best_for(&self, newcomer: &Newcomer<'_>) -> Option<usize> {
+    fn best_for(&self, newcomer: &IncomingPeer<'_>) -> Option<usize> {
         let free = self.accepting.iter().enumerate().filter(|(_, it)| it.peer.is_none());
         let fits = free.map(|(index, it)| (it.accept.fit(newcomer), index));
-        let fits = fits.filter(|(fit, _)| *fit > Fit::None);
+        let fits = fits.filter(|(fit, _)| *fit > AcceptMatch::None);
         fits.max_by_key(|(fit, index)| (*fit, std::cmp::Reverse(*index))).map(|(_, index)| index)
     }
 
@@ -140,7 +140,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
 
     /// Returns whether an accept of this name waits for a peer to come.
     pub(super) fn awaits(&self, name: &str) -> bool {
-        let awaits = |accepting: &Accepting<K>| {
+        let awaits = |accepting: &PendingAccept<K>| {
             accepting.peer.is_none() && accepting.accept.name() == Some(name)
         };
         self.accepting.iter().any(awaits)
@@ -165,7 +165,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         };
         let peer = index.and_then(|index| self.unclaimed.remove(index)).map(|found| found.peer);
         self.fulfilled += usize::from(peer.is_some());
-        self.accepting.push(Accepting { accept, peer });
+        self.accepting.push(PendingAccept { accept, peer });
         peer
     }
 
@@ -175,7 +175,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
             return None;
         }
         let came =
-            |accepting: &Accepting<K>| accepting.accept == *accept && accepting.peer.is_some();
+            |accepting: &PendingAccept<K>| accepting.accept == *accept && accepting.peer.is_some();
         let index = self.accepting.iter().position(came)?;
         self.remove(index)
     }
@@ -196,7 +196,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     /// Takes in a peer. Returns the accept that takes the peer; with `None` the peer waits. An
     /// accept of the name that the peer proves goes before one of the name that it gives, and that
     /// before others.
-    pub(super) fn arrive(&mut self, peer: K, newcomer: &Newcomer<'_>) -> Option<&Accept> {
+    pub(super) fn arrive(&mut self, peer: K, newcomer: &IncomingPeer<'_>) -> Option<&Accept> {
         match self.best_for(newcomer) {
             Some(index) => {
                 let accepting = &mut self.accepting[index];
@@ -205,7 +205,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
                 Some(&accepting.accept)
             }
             None => {
-                self.unclaimed.push_back(Unclaimed { peer, given: newcomer.given.to_owned() });
+                self.unclaimed.push_back(UnclaimedPeer { peer, given: newcomer.given.to_owned() });
                 None
             }
         }
@@ -213,7 +213,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
 
     /// Accepts the peer that waits longest, without an accept of the program.
     pub(super) fn take_by_itself(&mut self) -> Option<K> {
-        let Unclaimed { peer, .. } = self.unclaimed.pop_front()?;
+        let UnclaimedPeer { peer, .. } = self.unclaimed.pop_front()?;
         self.by_themselves.push(peer);
         Some(peer)
     }

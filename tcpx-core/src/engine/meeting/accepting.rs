@@ -16,7 +16,7 @@ use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::types::memory::Device;
 
-use super::accept_queue::{Accept, Newcomer};
+use super::accept_queue::{Accept, IncomingPeer};
 use super::listening::check_peer_name;
 use crate::control::identity::ChannelClaim;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
@@ -50,7 +50,7 @@ impl Engine {
         if let Some(name) = accept.name() {
             self.meeting.attempts.forget_failure(name);
         }
-        self.forget_gone_unclaimed();
+        self.drop_gone_unclaimed();
         let peers = &self.peers;
         let info = accept.name().and_then(|name| self.meeting.infos.get(name));
         let proves = info
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Begins an accept of any peer.
-    pub(crate) fn accept_of_anyone(&mut self) -> Accept {
+    pub(crate) fn accept_of_any(&mut self) -> Accept {
         self.meeting.accepts_of_anyone += 1;
         Accept::Anyone(self.meeting.accepts_of_anyone)
     }
@@ -97,7 +97,7 @@ impl Engine {
     /// Accepts the peer that waits longest, as an accept of anyone does, without a caller.
     fn accept_by_itself(&mut self) {
         if let Some(key) = self.meeting.accept_queue.take_by_itself() {
-            let accept = self.accept_of_anyone();
+            let accept = self.accept_of_any();
             self.claim_for(&accept, key);
         }
     }
@@ -174,7 +174,7 @@ impl Engine {
         {
             self.fail_peer(key, error);
         }
-        self.tell_up(key);
+        self.notify_peer_up(key);
     }
 
     /// Welcomes a peer that no connect of this session waits for.
@@ -192,7 +192,7 @@ impl Engine {
         let (infos, peer) = (&self.meeting.infos, self.peers.get(key));
         let is_of = |info| peer.is_some_and(|peer| peer.came_from(info));
         let proves = |name: &str| infos.get(name).map(is_of);
-        let newcomer = Newcomer { given: &given, proves: &proves };
+        let newcomer = IncomingPeer { given: &given, proves: &proves };
         if let Some(accept) = self.meeting.accept_queue.arrive(key, &newcomer).cloned() {
             self.claim_for(&accept, key);
         } else if self.commons.session.options.accept_all {
@@ -214,13 +214,13 @@ impl Engine {
         peer.link_up(link, (agreement, channels), loaded, now, &self.commons);
         if agreement.on_demand {
             self.has_news = true;
-            self.tell_up(key);
+            self.notify_peer_up(key);
         }
     }
 
     /// Skips peers that were gone before an accept asked for them. Forgets the oldest of many ended
     /// peers that no accept asked for.
-    pub(super) fn forget_gone_unclaimed(&mut self) {
+    pub(super) fn drop_gone_unclaimed(&mut self) {
         let peers = &self.peers;
         let is_gone = |key| peers.get(key).is_none_or(Peer::is_gone);
         for key in self.meeting.accept_queue.take_gone(is_gone) {

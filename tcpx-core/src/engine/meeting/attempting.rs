@@ -20,7 +20,7 @@ use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::types::{PreparedKey, TransferKey};
 
 use super::accept_queue::Accept;
-use super::attempts::{Aim, Attempt};
+use super::attempts::{Attempt, AttemptKind};
 use crate::completions::PeerState;
 use crate::engine::{Engine, unknown};
 use crate::error::{Error, Result};
@@ -31,7 +31,12 @@ impl Engine {
     /// Begins to accept, for a time.
     pub(crate) fn begin_accept(&mut self, accept: Accept, now: Instant) -> Result<()> {
         self.start_accept(&accept)?;
-        self.begin(Aim::Accept(accept), None, self.commons.session.options.connect_timeout, now);
+        self.begin(
+            AttemptKind::Accept(accept),
+            None,
+            self.commons.session.options.connect_timeout,
+            now,
+        );
         Ok(())
     }
 
@@ -39,7 +44,7 @@ impl Engine {
     pub(crate) fn begin_connect(&mut self, name: &str, now: Instant) -> Result<PeerKey> {
         let key = self.start_connect(name)?;
         let time = self.commons.session.options.connect_timeout;
-        self.begin(Aim::Connect(name.to_owned()), Some(key), time, now);
+        self.begin(AttemptKind::Connect(name.to_owned()), Some(key), time, now);
         Ok(key)
     }
 
@@ -47,11 +52,17 @@ impl Engine {
     pub(crate) fn begin_disconnect(&mut self, name: &str, now: Instant) -> Result<()> {
         let Some(key) = self.leave(name)? else { return Ok(()) };
         let time = self.commons.session.options.close_timeout;
-        self.begin(Aim::Leave(name.to_owned()), Some(key), time, now);
+        self.begin(AttemptKind::Leave(name.to_owned()), Some(key), time, now);
         Ok(())
     }
 
-    fn begin(&mut self, aim: Aim, peer: Option<PeerKey>, time: Duration, started_at: Instant) {
+    fn begin(
+        &mut self,
+        aim: AttemptKind,
+        peer: Option<PeerKey>,
+        time: Duration,
+        started_at: Instant,
+    ) {
         self.meeting.attempts.begin(Attempt { aim, peer, started_at, time });
     }
 
@@ -79,7 +90,7 @@ impl Engine {
             return true;
         }
         match self.meeting.attempts.take(name) {
-            Some(Attempt { aim: Aim::Accept(accept), peer: None, .. }) => {
+            Some(Attempt { aim: AttemptKind::Accept(accept), peer: None, .. }) => {
                 // A peer may have come since the last round: it is left like any other.
                 self.meeting.accept_queue.stop_accept(&accept).is_none()
             }
@@ -88,9 +99,9 @@ impl Engine {
     }
 
     /// Ends the accepts of any peer that no peer has come for.
-    pub(crate) fn give_up_anyone(&mut self) {
-        for mut attempt in self.meeting.attempts.take_anyone() {
-            if let Aim::Accept(accept) = &attempt.aim {
+    pub(crate) fn give_up_accepts_of_any(&mut self) {
+        for mut attempt in self.meeting.attempts.take_accepts_of_any() {
+            if let AttemptKind::Accept(accept) = &attempt.aim {
                 attempt.peer = self.meeting.accept_queue.stop_accept(accept);
             }
             // A peer has come since the last round.
@@ -102,10 +113,10 @@ impl Engine {
 
     /// Returns the name of the peer that an accept of any peer has taken. Each accept is answered
     /// once.
-    pub(crate) fn poll_anyone(&mut self) -> Result<Poll<String>> {
-        match self.meeting.attempts.next_of_anyone() {
+    pub(crate) fn poll_accept_of_any(&mut self) -> Result<Poll<String>> {
+        match self.meeting.attempts.next_of_any() {
             Some(outcome) => outcome.map(Poll::Ready),
-            None if self.meeting.attempts.awaits_anyone() => Ok(Poll::Pending),
+            None if self.meeting.attempts.awaits_any() => Ok(Poll::Pending),
             None => Err(Error::PeerState {
                 peer: String::new(),
                 state: "not being accepted",
@@ -164,7 +175,7 @@ impl Engine {
 
     /// Drives all attempts, and signals the event when an attempt has ended. Returns whether any
     /// has.
-    pub(in crate::engine) fn settle_attempts(&mut self, now: Instant) -> bool {
+    pub(in crate::engine) fn poll_attempts(&mut self, now: Instant) -> bool {
         let mut attempts = self.meeting.attempts.take_running();
         let before = attempts.len();
         attempts.retain_mut(|attempt| match self.step_attempt(attempt, now) {
@@ -187,16 +198,16 @@ impl Engine {
     }
 
     fn step_attempt(&mut self, attempt: &mut Attempt, now: Instant) -> Result<Poll<()>> {
-        if let (Aim::Accept(accept), None) = (&attempt.aim, attempt.peer) {
+        if let (AttemptKind::Accept(accept), None) = (&attempt.aim, attempt.peer) {
             attempt.peer = self.meeting.accept_queue.take_accepted(accept);
             if attempt.peer.is_none() {
-                return self.step_lonely(accept, attempt, now);
+                return self.poll_unbound(accept, attempt, now);
             }
         }
         let Some(key) = attempt.peer else { return Err(Error::Closed) };
         let outcome = match attempt.aim {
-            Aim::Accept(_) | Aim::Connect(_) => self.arrival(key),
-            Aim::Leave(_) => self.departure(key),
+            AttemptKind::Accept(_) | AttemptKind::Connect(_) => self.arrival(key),
+            AttemptKind::Leave(_) => self.departure(key),
         };
         match outcome {
             Ok(Poll::Pending) if attempt.is_overdue(now) => {
@@ -207,7 +218,7 @@ impl Engine {
     }
 
     /// Drives an accept that no peer has come for.
-    fn step_lonely(
+    fn poll_unbound(
         &mut self,
         accept: &Accept,
         attempt: &Attempt,
@@ -226,7 +237,7 @@ impl Engine {
     fn end_attempt(&mut self, attempt: &Attempt, outcome: Result<()>) {
         let key = attempt.peer.unwrap_or_default();
         let name = self.name_of(key);
-        let is_leave = matches!(attempt.aim, Aim::Leave(_));
+        let is_leave = matches!(attempt.aim, AttemptKind::Leave(_));
         // The caller that has left the peer says goodbye to it.
         if is_leave || (outcome.is_err() && !self.has_left(key)) {
             self.forget(key);
@@ -236,12 +247,14 @@ impl Engine {
             (Some(name), Err(error)) => {
                 // The end of a peer was reported already.
                 if attempt.peer.is_none() {
-                    self.tell_failure(name, &error);
+                    self.notify_connect_failure(name, &error);
                 }
                 self.meeting.attempts.failed(name, error);
             }
             (None, outcome) => {
-                self.meeting.attempts.anyone_ended(outcome.map(|()| name.unwrap_or_default()));
+                self.meeting
+                    .attempts
+                    .accept_of_any_ended(outcome.map(|()| name.unwrap_or_default()));
             }
         }
     }

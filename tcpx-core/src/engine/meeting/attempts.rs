@@ -10,7 +10,7 @@ use crate::types::PeerKey;
 
 /// Goal of an attempt.
 #[derive(Debug)]
-pub(super) enum Aim {
+pub(super) enum AttemptKind {
     Accept(Accept),
     Connect(String),
     Leave(String),
@@ -19,7 +19,7 @@ pub(super) enum Aim {
 /// Attempt that is under way.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    pub(super) aim: Aim,
+    pub(super) aim: AttemptKind,
     /// Peer of the attempt; `None`: no peer has come yet.
     pub(super) peer: Option<PeerKey>,
     pub(super) started_at: Instant,
@@ -29,9 +29,9 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn phase(&self) -> Phase {
         match self.aim {
-            Aim::Accept(_) => Phase::Accept,
-            Aim::Connect(_) => Phase::Connect,
-            Aim::Leave(_) => Phase::Close,
+            AttemptKind::Accept(_) => Phase::Accept,
+            AttemptKind::Connect(_) => Phase::Connect,
+            AttemptKind::Leave(_) => Phase::Close,
         }
     }
 
@@ -39,8 +39,10 @@ impl Attempt {
     /// comes.
     pub(super) fn name(&self) -> Option<&str> {
         match &self.aim {
-            Aim::Accept(Accept::Named(name)) | Aim::Connect(name) | Aim::Leave(name) => Some(name),
-            Aim::Accept(Accept::Anyone(_)) => None,
+            AttemptKind::Accept(Accept::Named(name))
+            | AttemptKind::Connect(name)
+            | AttemptKind::Leave(name) => Some(name),
+            AttemptKind::Accept(Accept::Anyone(_)) => None,
         }
     }
 
@@ -95,7 +97,7 @@ impl Attempts {
     }
 
     /// Records the result of an accept of any peer.
-    pub(super) fn anyone_ended(&mut self, outcome: Result<String>) {
+    pub(super) fn accept_of_any_ended(&mut self, outcome: Result<String>) {
         self.anyone.push_back(outcome);
     }
 
@@ -122,18 +124,18 @@ impl Attempts {
     }
 
     /// Takes out the accepts of any peer that no peer has come for.
-    pub(super) fn take_anyone(&mut self) -> Vec<Attempt> {
+    pub(super) fn take_accepts_of_any(&mut self) -> Vec<Attempt> {
         let is_idle = |attempt: &mut Attempt| attempt.name().is_none() && attempt.peer.is_none();
         self.running.extract_if(.., is_idle).collect()
     }
 
     /// Returns the result of the next accept of any peer that has ended. `None`: none has.
-    pub(super) fn next_of_anyone(&mut self) -> Option<Result<String>> {
+    pub(super) fn next_of_any(&mut self) -> Option<Result<String>> {
         self.anyone.pop_front()
     }
 
     /// Returns whether an accept of any peer is under way.
-    pub(super) fn awaits_anyone(&self) -> bool {
+    pub(super) fn awaits_any(&self) -> bool {
         self.running.iter().any(|attempt| attempt.name().is_none())
     }
 }
@@ -142,14 +144,14 @@ impl Attempts {
 mod tests {
     use super::*;
 
-    fn attempt(aim: Aim, started_at: Instant) -> Attempt {
+    fn attempt(aim: AttemptKind, started_at: Instant) -> Attempt {
         Attempt { aim, peer: None, started_at, time: Duration::from_secs(30) }
     }
 
     #[test]
     fn an_attempt_is_overdue_when_its_time_has_passed() {
         let start = Instant::now();
-        let attempt = attempt(Aim::Connect("a".to_owned()), start);
+        let attempt = attempt(AttemptKind::Connect("a".to_owned()), start);
         assert!(!attempt.is_overdue(start + Duration::from_millis(29_999)));
         assert!(attempt.is_overdue(start + Duration::from_secs(30)));
         assert!(!attempt.is_overdue(start - Duration::from_secs(1)), "a clock that was read late");
@@ -162,7 +164,7 @@ mod tests {
         assert!(attempts.failure("a").is_some() && attempts.failure("b").is_none());
         assert!(attempts.forget_failure("a") && !attempts.forget_failure("a"));
         assert!(attempts.failure("a").is_none());
-        attempts.begin(attempt(Aim::Accept(Accept::Named("a".to_owned())), Instant::now()));
+        attempts.begin(attempt(AttemptKind::Accept(Accept::Named("a".to_owned())), Instant::now()));
         assert!(attempts.take("b").is_none());
         assert!(attempts.take("a").is_some() && attempts.take("a").is_none());
     }
@@ -172,17 +174,17 @@ mod tests {
         let mut attempts = Attempts::default();
         let now = Instant::now();
         for number in 0..3 {
-            attempts.begin(attempt(Aim::Accept(Accept::Anyone(number)), now));
+            attempts.begin(attempt(AttemptKind::Accept(Accept::Anyone(number)), now));
         }
-        attempts.begin(attempt(Aim::Connect("a".to_owned()), now));
+        attempts.begin(attempt(AttemptKind::Connect("a".to_owned()), now));
         let mut running = attempts.take_running();
         running[1].peer = Some(PeerKey::default());
         attempts.go_on(running);
-        assert_eq!(attempts.take_anyone().len(), 2, "somebody has come for the other");
-        assert!(attempts.awaits_anyone() && attempts.next_of_anyone().is_none());
-        attempts.anyone_ended(Ok("b".to_owned()));
-        attempts.anyone_ended(Err(Error::Closed));
-        assert!(matches!(attempts.next_of_anyone(), Some(Ok(name)) if name == "b"));
-        assert!(matches!(attempts.next_of_anyone(), Some(Err(Error::Closed))));
+        assert_eq!(attempts.take_accepts_of_any().len(), 2, "somebody has come for the other");
+        assert!(attempts.awaits_any() && attempts.next_of_any().is_none());
+        attempts.accept_of_any_ended(Ok("b".to_owned()));
+        attempts.accept_of_any_ended(Err(Error::Closed));
+        assert!(matches!(attempts.next_of_any(), Some(Ok(name)) if name == "b"));
+        assert!(matches!(attempts.next_of_any(), Some(Err(Error::Closed))));
     }
 }

@@ -18,8 +18,8 @@
 //! A session may connect again while this end still has its old connection. The new one waits until
 //! the old one has ended here, because bytes of the old one may still be unread. This end asks the
 //! old one for a sign of life. So no bytes sent on the old connection land on later writes. This
-//! end also waits, and does not dial either, while something parked may still write memory for that
-//! session: chunks that a GPU unpacks, or comms that are being closed.
+//! end also waits, and does not dial either, while something lingering may still write memory for
+//! that session: chunks that a GPU unpacks, or comms that are being closed.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ use slotmap::SlotMap;
 use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
 use tcpx_protocol::frames::handshake_frame::Introduction;
 
-use super::accept_queue::Newcomer;
+use super::accept_queue::IncomingPeer;
 use crate::control::connector::Connector;
 use crate::control::inbound_handshake::Welcomed;
 use crate::engine::{Engine, unknown};
@@ -88,7 +88,7 @@ impl Engine {
 
     /// Takes the peer that a connect with this connection info would reach out of the accept queue.
     fn take_unnamed_from(&mut self, info: &ConnInfo) -> Option<PeerKey> {
-        self.forget_gone_unclaimed();
+        self.drop_gone_unclaimed();
         let peers = &self.peers;
         let came_from = |peer: &Peer| peer.came_from(info) && !peer.is_left();
         let is_reached = |key| peers.get(key).is_some_and(came_from);
@@ -115,7 +115,7 @@ impl Engine {
             return false;
         }
         let mut moved = listener.progress(now, &self.commons.session.identity);
-        self.forget_gone_unclaimed();
+        self.drop_gone_unclaimed();
         if let Some(listener) = &self.meeting.listener
             && listener.has_proven()
         {
@@ -130,7 +130,7 @@ impl Engine {
         let mut moved = false;
         let waiting = self.meeting.listener.iter().flat_map(|listener| listener.proven());
         for number in waiting.map(|(number, _)| number).collect::<Vec<_>>() {
-            moved |= self.meet_one(number, now);
+            moved |= self.poll_handshake(number, now);
         }
         moved
     }
@@ -141,7 +141,7 @@ impl Engine {
         self.meeting.listener.as_ref().is_some_and(ControlListener::has_proven)
     }
 
-    fn meet_one(&mut self, number: u64, now: Instant) -> bool {
+    fn poll_handshake(&mut self, number: u64, now: Instant) -> bool {
         let device = self.device();
         let Some(listener) = &mut self.meeting.listener else { return false };
         let Some(introduction) = listener.introduction(number) else { return false };
@@ -165,18 +165,18 @@ impl Engine {
             (!is_own && is_same(connector, introduction)).then_some((key, connector))
         });
         let own = dial.map(|(_, connector)| match connector.unanswered() {
-            Some(_) => OwnDial::Greeted,
-            None => OwnDial::Unheard,
+            Some(_) => DialProgress::Greeted,
+            None => DialProgress::Unheard,
         });
         let is_given_up = self.peers.values().any(|peer| peer.replaces(introduction.nonce()));
         match (decide(ours, introduction.session(), own, is_given_up), dial) {
-            (Verdict::Adopt, Some((key, _))) => self.adopt(key, number, now),
-            (Verdict::Wait, _) => {
+            (HelloDecision::Adopt, Some((key, _))) => self.adopt(key, number, now),
+            (HelloDecision::Wait, _) => {
                 listener.hold(number);
                 return false;
             }
-            (Verdict::Drop, _) => drop(listener.take(number)),
-            (Verdict::Welcome | Verdict::Adopt, _) => {
+            (HelloDecision::Drop, _) => drop(listener.take(number)),
+            (HelloDecision::Welcome | HelloDecision::Adopt, _) => {
                 if let Some(lost) = predecessor(&self.peers, introduction) {
                     listener.hold(number);
                     self.doubt(lost, now);
@@ -184,7 +184,8 @@ impl Engine {
                 }
                 let infos = &self.meeting.infos;
                 let proves = |name: &str| infos.get(name).map(|info| introduction.is_of(info));
-                let newcomer = Newcomer { given: &introduction.proven.hello.name, proves: &proves };
+                let newcomer =
+                    IncomingPeer { given: &introduction.proven.hello.name, proves: &proves };
                 if !self.meeting.accept_queue.has_room_for(&newcomer) {
                     return false;
                 }
@@ -208,15 +209,15 @@ impl Engine {
     /// Returns whether the dial of a peer, if there is one, must wait for writes of the peer's
     /// session.
     pub(in crate::engine) fn is_dialled_too_early(&self, key: PeerKey) -> bool {
-        self.unpacking.parked() > 0 && {
+        self.unpacking.lingering() > 0 && {
             let dial = self.peers.get(key).filter(|peer| peer.connector().is_some());
             dial.is_some_and(|peer| self.unpacking.is_written_by(peer.session()))
         }
     }
 
-    /// Meets waiting sessions after fewer remains are parked: a session that waited for them may be
+    /// Meets waiting sessions after fewer remains linger: a session that waited for them may be
     /// met now.
-    pub(in crate::engine) fn meet_again(&mut self) {
+    pub(in crate::engine) fn poll_handshakes(&mut self) {
         self.meeting.is_listener_due = true;
         for (key, peer) in &self.peers {
             if peer.connector().is_some() {
@@ -279,7 +280,7 @@ fn is_same(connector: &Connector, introduction: &Introduction) -> bool {
 
 /// Progress of this end's own dial to the session, while it is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum OwnDial {
+enum DialProgress {
     /// The dial has said no hello, or none that can still be answered.
     Unheard,
     /// The dial has said hello, and waits for the answer.
@@ -288,7 +289,7 @@ enum OwnDial {
 
 /// Decision on a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum HelloDecision {
     /// The hello is from a peer like any other that comes in.
     Welcome,
     /// The hello's link is the one that this end's connect waits for. The own dial gives way.
@@ -304,14 +305,14 @@ enum Verdict {
 fn decide(
     ours: &SessionId,
     theirs: &SessionId,
-    own: Option<OwnDial>,
+    own: Option<DialProgress>,
     is_given_up: bool,
-) -> Verdict {
+) -> HelloDecision {
     match own {
-        _ if is_given_up => Verdict::Drop,
-        None => Verdict::Welcome,
-        Some(OwnDial::Greeted) if ours < theirs => Verdict::Wait,
-        Some(OwnDial::Unheard | OwnDial::Greeted) => Verdict::Adopt,
+        _ if is_given_up => HelloDecision::Drop,
+        None => HelloDecision::Welcome,
+        Some(DialProgress::Greeted) if ours < theirs => HelloDecision::Wait,
+        Some(DialProgress::Unheard | DialProgress::Greeted) => HelloDecision::Adopt,
     }
 }
 

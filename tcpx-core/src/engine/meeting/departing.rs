@@ -58,7 +58,7 @@ impl Engine {
     /// Takes a peer out for good. Its counts stay in the session's.
     pub(super) fn take_out(&mut self, key: PeerKey) -> Option<Peer> {
         let peer = self.peers.remove(key)?;
-        self.tell_left(&peer);
+        self.notify_peer_left(&peer);
         self.has_news = true;
         self.agenda.forget(key);
         self.departed.add(&peer.report());
@@ -80,7 +80,7 @@ impl Engine {
         self.agenda.mark(key);
         let leaving = peer.disconnect(&mut self.commons);
         peer.update_gate();
-        self.peers.get(key).into_iter().for_each(|peer| self.tell_left(peer));
+        self.peers.get(key).into_iter().for_each(|peer| self.notify_peer_left(peer));
         match leaving {
             Ok(Leaving::Begun) => {}
             Ok(Leaving::NobodyThere) => self.fail_peer(key, Error::Closed),
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Ends a peer with an error. Chunks that are being unpacked from its bounce buffer, or
-    /// gathered for it, are parked.
+    /// gathered for it, linger.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
         self.end_peer(key, error, self.commons.batch.reached());
     }
@@ -137,7 +137,7 @@ impl Engine {
     /// Returns whether news has come since the last call that a thread may wait for. News is
     /// anything but the state of transfers: peers that are up or have come, what is gone, what is
     /// left of it, and notifications.
-    pub(crate) fn take_news(&mut self) -> bool {
+    pub(crate) fn poll_peers(&mut self) -> bool {
         let ledger = &mut self.commons.ledger;
         // Calls that take back memory or exports wait for the end of their users.
         let is_free = ledger.exports.take_over() | ledger.registrations.take_has_drained();
@@ -160,7 +160,7 @@ impl Engine {
                 _ => tracing::warn!(peer = %peer.name(), %error, "peer failed"),
             }
         }
-        self.agenda.settle(key, Attention::default());
+        self.agenda.reschedule(key, Attention::default());
         self.has_news = true;
         // Another peer may have waited for its place, or for its dial to end.
         self.meeting.is_listener_due = true;
@@ -168,9 +168,9 @@ impl Engine {
         self.commons.ledger.exports.rest();
         peer.update_gate();
         if let Some(leftover) = leftover {
-            self.unpacking.park(peer, error, leftover);
+            self.unpacking.linger(peer, error, leftover);
         }
-        self.tell_end(key);
+        self.notify_peer_end(key);
     }
 }
 
@@ -219,7 +219,7 @@ impl Drop for Engine {
         // Memory that a copy or kernel under way may still touch stays, for as long as the process
         // lives.
         tracing::error!(
-            peers = self.unpacking.parked(),
+            peers = self.unpacking.lingering(),
             "memory that is still in use is left behind"
         );
         std::mem::forget(std::mem::take(&mut self.commons.ledger.registrations));
@@ -229,50 +229,50 @@ impl Drop for Engine {
 
 impl Engine {
     /// Reports that a peer has come up, or has got its name.
-    pub(in crate::engine) fn tell_up(&self, key: PeerKey) {
+    pub(in crate::engine) fn notify_peer_up(&self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         if matches!(peer.status(), PeerStatus::Up) && !peer.is_left() {
-            let (name, connection) = self.told_as(peer.name().as_str());
+            let (name, connection) = self.notified_name(peer.name().as_str());
             self.meeting.peer_events().up(name, connection);
         }
     }
 
     /// Reports that the program leaves a peer, or that the peer is dropped.
-    fn tell_left(&self, peer: &Peer) {
+    fn notify_peer_left(&self, peer: &Peer) {
         if peer.name().is_bound() {
-            let (name, connection) = self.told_as(peer.name().as_str());
+            let (name, connection) = self.notified_name(peer.name().as_str());
             self.meeting.peer_events().left(name, &connection);
         }
     }
 
     /// Reports the end of a peer.
-    fn tell_end(&self, key: PeerKey) {
+    fn notify_peer_end(&self, key: PeerKey) {
         let Some(peer) = self.peers.get(key).filter(|peer| peer.name().is_bound()) else { return };
         let name = peer.name().as_str();
         match peer.status() {
             PeerStatus::Connecting | PeerStatus::Up => {}
             // Several connections are left, and some may find the peer leaving.
             _ if peer.is_left() && self.meeting.names().is_some() => {}
-            PeerStatus::Parted => self.tell_ended(name, PeerState::Parted),
-            PeerStatus::Failed(error) => self.tell_failure(name, error),
+            PeerStatus::Parted => self.notify_ended(name, PeerState::Parted),
+            PeerStatus::Failed(error) => self.notify_connect_failure(name, error),
         }
     }
 
     /// Reports that an attempt for a peer of this name has failed, or that the peer has.
-    pub(super) fn tell_failure(&self, name: &str, error: &Error) {
+    pub(super) fn notify_connect_failure(&self, name: &str, error: &Error) {
         // The program closed it itself.
         if !matches!(error, Error::Closed) {
-            self.tell_ended(name, PeerState::Failed(error.clone()));
+            self.notify_ended(name, PeerState::Failed(error.clone()));
         }
     }
 
-    fn tell_ended(&self, name: &str, how: PeerState) {
-        let (name, connection) = self.told_as(name);
+    fn notify_ended(&self, name: &str, how: PeerState) {
+        let (name, connection) = self.notified_name(name);
         self.meeting.peer_events().ended(name, &connection, how);
     }
 
     /// Returns the program's name of a peer, and the connection that this session has with it.
-    fn told_as<'a>(&self, name: &'a str) -> (&'a str, DeviceConnection) {
+    fn notified_name<'a>(&self, name: &'a str) -> (&'a str, DeviceConnection) {
         let peer = self.meeting.names().map_or(name, |_| Device::peer_name(name));
         (peer, (self.device(), name.to_owned()))
     }

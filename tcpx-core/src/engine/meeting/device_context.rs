@@ -18,7 +18,7 @@ use crate::peer::session_context::SessionContext;
 use crate::settings::SessionOptions;
 
 /// Hand-over of an accepted peer to the engine of another device. It may block.
-pub(crate) type HandOver = Arc<dyn Fn(Device, InboundHandshake) + Send + Sync>;
+pub(crate) type HandOverPeer = Arc<dyn Fn(Device, InboundHandshake) + Send + Sync>;
 
 /// Device of a session, and what all devices of the session share.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(crate) struct DeviceContext {
     /// Names of peers, in a session of all devices.
     pub(crate) names: Option<Arc<PeerNames>>,
     /// Hand-over of the engine that listens for all devices.
-    pub(crate) hand_over: Option<HandOver>,
+    pub(crate) hand_over: Option<HandOverPeer>,
 }
 
 impl DeviceContext {

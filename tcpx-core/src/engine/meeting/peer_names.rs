@@ -19,16 +19,16 @@ const MOST_STRANGERS: usize = 4096;
 
 /// Names, shared by the devices of a session.
 #[derive(Debug, Default)]
-pub(crate) struct PeerNames(Mutex<Names>);
+pub(crate) struct PeerNames(Mutex<NameTable>);
 
 #[derive(Debug, Default)]
-struct Names {
+struct NameTable {
     /// Connection info by each name that the program may use.
     loaded: HashMap<String, ConnInfo>,
     /// Names of the sessions that these lead to, by session id: the first name that each has had.
     /// An id has several names only if connection info was forged.
     called: HashMap<SessionId, Vec<String>>,
-    strangers: HashMap<SessionId, Stranger>,
+    strangers: HashMap<SessionId, UnloadedPeer>,
     /// Ids in order of age, the oldest first.
     order: VecDeque<SessionId>,
     made_up: u64,
@@ -36,20 +36,20 @@ struct Names {
 
 /// Peer that is present although its connection info is not loaded.
 #[derive(Debug)]
-struct Stranger {
+struct UnloadedPeer {
     name: String,
-    who: Who,
+    who: NameOwner,
 }
 
 #[derive(Debug)]
-enum Who {
+enum NameOwner {
     /// The peer has connected to this session.
     Came(Box<Introduction>),
     /// The peer stays though its connection info was forgotten.
     Stayed(ConnInfo),
 }
 
-impl Who {
+impl NameOwner {
     /// Returns whether the connection info leads to this peer.
     fn is_of(&self, info: &ConnInfo) -> bool {
         match self {
@@ -66,9 +66,9 @@ impl PeerNames {
         let mut names = self.names();
         let peer = Device::Host.session_of(info.session);
         names.unload(name);
-        let stranger = names.forget_stranger(&peer);
-        let is_it = |stranger: &Stranger| stranger.who.is_of(&info);
-        if let Some(Stranger { name, .. }) = stranger.filter(is_it)
+        let stranger = names.forget_unloaded_peer(&peer);
+        let is_it = |stranger: &UnloadedPeer| stranger.who.is_of(&info);
+        if let Some(UnloadedPeer { name, .. }) = stranger.filter(is_it)
             && !names.loaded.contains_key(&name)
         {
             names.add_loaded(&name, info.clone());
@@ -87,8 +87,8 @@ impl PeerNames {
         names.rename(&called, &info, None);
         if stays {
             let peer = Device::Host.session_of(info.session);
-            names.forget_stranger(&peer);
-            names.add_stranger(peer, Stranger { name: called, who: Who::Stayed(info) });
+            names.forget_unloaded_peer(&peer);
+            names.add_stranger(peer, UnloadedPeer { name: called, who: NameOwner::Stayed(info) });
         }
         true
     }
@@ -102,8 +102,8 @@ impl PeerNames {
     }
 
     /// Records that the peer that this connection info leads to has left.
-    pub(crate) fn stranger_left(&self, info: &ConnInfo) {
-        self.names().forget_stranger(&Device::Host.session_of(info.session));
+    pub(crate) fn unloaded_peer_left(&self, info: &ConnInfo) {
+        self.names().forget_unloaded_peer(&Device::Host.session_of(info.session));
     }
 
     /// Returns the name by which the peer of this name is called.
@@ -133,7 +133,7 @@ impl PeerNames {
         Device::of_session(session).name_in(&name)
     }
 
-    fn names(&self) -> MutexGuard<'_, Names> {
+    fn names(&self) -> MutexGuard<'_, NameTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,7 +150,7 @@ fn is_same(one: &ConnInfo, other: &ConnInfo) -> bool {
     one.session == other.session && one.secret == other.secret
 }
 
-impl Names {
+impl NameTable {
     fn called(&self, name: &str) -> Option<&str> {
         let info = self.loaded.get(name)?;
         let called = self.called.get(&Device::Host.session_of(info.session))?;
@@ -192,7 +192,7 @@ impl Names {
         }
     }
 
-    fn forget_stranger(&mut self, peer: &SessionId) -> Option<Stranger> {
+    fn forget_unloaded_peer(&mut self, peer: &SessionId) -> Option<UnloadedPeer> {
         self.order.retain(|stranger| stranger != peer);
         self.strangers.remove(peer)
     }
@@ -210,12 +210,12 @@ impl Names {
             self.made_up += 1;
             name = format!("peer-{}", self.made_up);
         }
-        let who = Who::Came(Box::new(introduction.clone()));
-        self.add_stranger(peer, Stranger { name: name.clone(), who });
+        let who = NameOwner::Came(Box::new(introduction.clone()));
+        self.add_stranger(peer, UnloadedPeer { name: name.clone(), who });
         name
     }
 
-    fn add_stranger(&mut self, peer: SessionId, stranger: Stranger) {
+    fn add_stranger(&mut self, peer: SessionId, stranger: UnloadedPeer) {
         if self.order.len() == MOST_STRANGERS
             && let Some(oldest) = self.order.pop_front()
         {
@@ -294,7 +294,7 @@ mod tests {
         let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
         // The peer has come and gone.
-        names.stranger_left(&info(1));
+        names.unloaded_peer_left(&info(1));
         assert_eq!(names.load("decode", info(1)), "decode");
         assert_eq!(names.of(&session(1, Device::Gpu(0), "a", &OWN)), "decode/gpu0");
         let (called, way) = names.way("decode", Device::Gpu(0));

@@ -9,9 +9,9 @@ use tcpx_protocol::types::Direction;
 #[cfg(all(test, feature = "soft"))]
 use tcpx_unpack::Unpack;
 
-use super::parked::Parked;
+use super::lingering::LingeringPeer;
 #[cfg(all(test, feature = "soft"))]
-use super::{Stopped, Unpacking};
+use super::{StoppedUnpacker, Unpacking};
 use crate::engine::Engine;
 use crate::error::unpack_failure::UnpackFailure;
 use crate::error::{Awaited, Error, Phase};
@@ -53,16 +53,16 @@ impl Engine {
         self.unpacking.is_settled()
     }
 
-    /// Returns whether all parked remains wait only for copies that no operation waits for.
+    /// Returns whether all lingering remains wait only for copies that no operation waits for.
     pub(crate) fn is_settled_or_given_up(&self) -> bool {
         self.unpacking.is_given_up(self.commons.batch.reached())
     }
 
-    /// Returns the error about parked remains when the session closes.
+    /// Returns the error about lingering remains when the session closes.
     pub(crate) fn unsettled(&self, waited: Duration) -> Error {
         let reached = self.commons.batch.reached();
-        let of_peer = |parked: &Parked| format!("{}: {}", parked.name, parked.waits_for(reached));
-        let peers: Vec<String> = self.unpacking.parked.iter().map(of_peer).collect();
+        let of_peer = |peer: &LingeringPeer| format!("{}: {}", peer.name, peer.waits_for(reached));
+        let peers: Vec<String> = self.unpacking.lingering.iter().map(of_peer).collect();
         let detail = format!(
             "peers that ended still use memory ({}); memory registered for receiving from them or \
              sending to them must stay as it is",
@@ -76,7 +76,7 @@ impl Engine {
     pub(crate) fn unpack_with(&mut self, unpack: impl FnOnce(Box<dyn Unpack>) -> Box<dyn Unpack>) {
         let Unpacking { unpack: place, tells, .. } = &mut self.unpacking;
         let failure = CudaError::NoDriver.into();
-        let nothing = Box::new(Stopped { backend: place.backend(), failure });
+        let nothing = Box::new(StoppedUnpacker { backend: place.backend(), failure });
         *place = unpack(std::mem::replace(place, nothing));
         *tells = place.on_finished(Box::new(self.commons.session.poller.waker()));
     }

@@ -125,7 +125,7 @@ fn a_wake_is_for_the_one_that_leads_whoever_looks_before() {
             poller.take_work();
         }
         for _ in 0..1_000 {
-            poller.look_beside(&mut Vec::new());
+            poller.poll_beside(&mut Vec::new());
         }
         leader.join().unwrap();
     });

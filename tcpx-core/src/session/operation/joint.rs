@@ -1,8 +1,8 @@
 //! Common state of the parts of an operation: it is over when all of them are.
 //!
 //! A part ends while the engine of its device is locked. So its end takes no other lock for longer
-//! than a moment, and leaves work for other devices with them as deferred calls (`Errands`). Their
-//! threads do this work.
+//! than a moment, and leaves work for other devices with them as deferred calls (`DeferredCalls`).
+//! Their threads do this work.
 //!
 //! A notification goes with the last part, which is posted when all others have ended without
 //! error: so it comes after every byte. The first failure is that of the whole, and the other parts
@@ -25,7 +25,7 @@ use super::super::shared::SharedEngine;
 use super::super::wait::WaitLimit;
 use crate::completions::queue::CompletionQueue;
 use crate::completions::signals::{EventCount, LONGEST_WAIT};
-use crate::engine::inbox::{Errand, Errands, LatePost};
+use crate::engine::inbox::{DeferredCall, DeferredCalls, DeferredPost};
 use crate::engine::operating::{OperationKeys, check_note};
 use crate::error::{Error, Result};
 use crate::transfer::transfer_cell::{RoundListener, TransferCell};
@@ -49,7 +49,7 @@ pub(super) struct JointState {
 /// Part, for callers that may not wait for its engine.
 #[derive(Debug)]
 struct PartHandle {
-    errands: Arc<Errands>,
+    deferred_calls: Arc<DeferredCalls>,
     prepared: PreparedKey,
     transfer: TransferKey,
 }
@@ -90,7 +90,7 @@ impl JointState {
     ) -> Result<Arc<Self>> {
         let handle = |part: &Part| {
             let Part { prepared, transfer, .. } = *part;
-            Ok(PartHandle { errands: part.errands()?, prepared, transfer })
+            Ok(PartHandle { deferred_calls: part.deferred_calls()?, prepared, transfer })
         };
         let joint = Arc::new(Self {
             peer: peer.to_owned(),
@@ -198,8 +198,8 @@ impl JointState {
 
     /// Cancels the parts. No thread waits for a part's engine while another engine is locked.
     fn cancel_parts(&self) {
-        for PartHandle { errands, transfer, .. } in &self.handles {
-            errands.ask(Errand::Cancel(*transfer));
+        for PartHandle { deferred_calls, transfer, .. } in &self.handles {
+            deferred_calls.ask(DeferredCall::Cancel(*transfer));
         }
     }
 
@@ -211,12 +211,17 @@ impl JointState {
         }
         let note = round.note.take().filter(|_| round.error.is_none());
         if let Some(notification) = note
-            && let Some(PartHandle { errands, prepared, transfer }) = self.handles.last()
+            && let Some(PartHandle { deferred_calls, prepared, transfer }) = self.handles.last()
         {
             round.left = 1;
             let (prepared, transfer) = (*prepared, *transfer);
             let timeout = round.timeout.map(|all| all.saturating_sub(round.began_at.elapsed()));
-            errands.ask(Errand::Post(LatePost { prepared, transfer, notification, timeout }));
+            deferred_calls.ask(DeferredCall::Post(DeferredPost {
+                prepared,
+                transfer,
+                notification,
+                timeout,
+            }));
             return;
         }
         let error = slot.take().and_then(|round| round.error);
@@ -315,8 +320,8 @@ impl Part {
 
     /// Returns the queue of deferred calls to the part's engine, for callers that may not wait for
     /// the engine.
-    pub(super) fn errands(&self) -> Result<Arc<Errands>> {
-        Ok(Arc::clone(self.shared.engine()?.errands()))
+    pub(super) fn deferred_calls(&self) -> Result<Arc<DeferredCalls>> {
+        Ok(Arc::clone(self.shared.engine()?.deferred_calls()))
     }
 
     pub(super) fn post(&self, options: PostOptions<'_>) -> Result<()> {

@@ -276,7 +276,7 @@ fn a_wait_ends_before_a_gather_that_does_not_and_its_memory_stays() {
 fn a_failed_gather_is_named_and_ends_the_session() {
     let scene = gathering();
     scene.gpu.is_sick.store(true, Ordering::Relaxed);
-    scene.progress_until("it is parked", |scene| scene.left.stats().peers_parked == 1);
+    scene.progress_until("it lingers", |scene| scene.left.stats().peers_parked == 1);
     pass_unpack_timeout(&scene.left);
     let [received, sent] = scene.wait_both();
     let failure = match &sent {

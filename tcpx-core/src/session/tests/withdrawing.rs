@@ -159,7 +159,7 @@ fn round(session: &Session) -> bool {
     session.shared.poller().look(&mut events);
     let mut engine = session.shared.engine().expect("no fork");
     engine.progress(Instant::now(), &mut events);
-    engine.take_news()
+    engine.poll_peers()
 }
 
 #[test]
@@ -184,10 +184,10 @@ fn a_wait_for_peers_is_notified_of_peers_and_not_of_messages() {
     }
     let mut engine = left.shared.engine().expect("no fork");
     engine.begin_disconnect("right", Instant::now()).expect("it is up");
-    assert!(engine.take_news(), "it is left");
+    assert!(engine.poll_peers(), "it is left");
     let key = engine.peer("right").expect("it is known").0;
     engine.fail_peer(key, Error::Closed);
-    assert!(engine.take_news() && !engine.take_news(), "it is over, and that is reported once");
+    assert!(engine.poll_peers() && !engine.poll_peers(), "it is over, and that is reported once");
 }
 
 #[test]

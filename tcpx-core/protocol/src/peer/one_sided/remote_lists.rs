@@ -1,7 +1,7 @@
 //! Lists at the target: those of the peer, and the places of their ranges. Pure.
 //!
-//! Memory is made for what has come, never for what a peer says will come. A list that cannot be
-//! opened is known all the same, with the reason, which is the answer to each request of it.
+//! Memory is made for what has come, never for what a peer announces. A list that cannot be opened
+//! is known with the reason, which answers each request of it.
 
 use std::collections::TryReserveError;
 use std::sync::Arc;
@@ -91,18 +91,16 @@ struct PartialList {
     list: u32,
     /// Totals of the list.
     head: ListHead,
-    /// Counts of what has come so far.
     keys_received: usize,
     ranges_received: usize,
     received_bytes: u64,
-    /// Each key that came, opened.
+    /// Each key that came, opened, and its owner by its place in `owners`.
     opened: Vec<Result<ExportKey, Refusal>>,
-    /// The owner of each, by its place in `owners`.
     owner_of: Vec<u32>,
     owners: Vec<RegistrationKey>,
     memory: Option<MemoryType>,
     pieces: Vec<Piece>,
-    /// Reason why it is refused, if it is. Nothing is kept of it then.
+    /// Reason why it is refused. Nothing is kept of it then.
     refused: Option<Refused>,
     /// Bytes that it takes.
     kept: u64,
@@ -236,8 +234,7 @@ impl RemoteLists {
         Ok(())
     }
 
-    /// Forgets a list that the peer needs no more. What requests under way need of it would not be
-    /// counted.
+    /// Forgets a list that the peer needs no more, and that no request under way needs.
     pub(super) fn handle_forget(
         &mut self,
         list: u32,

@@ -21,7 +21,7 @@ pub(super) const ENDS: [usize; 2] = [0, 1];
 pub(super) struct Pair {
     pub(super) now: Instant,
     pub(super) ends: [Driver; 2],
-    /// Of a link that is cut: how many more frames each end reads. What comes behind them is lost.
+    /// Frames that each end still reads of a link that is cut.
     still_read: Option<[usize; 2]>,
     has_seen_end: [bool; 2],
     /// Receive that each send was matched with, by sending end.
@@ -169,8 +169,7 @@ impl Pair {
         Ok(consumes)
     }
 
-    /// Checks that what the one end put into a chunk is what the other expects in it, message by
-    /// message.
+    /// Checks that a chunk has what the other end expects in it, message by message.
     fn check_chunk(
         &mut self,
         sender: usize,

@@ -9,17 +9,17 @@ fn named(name: &str) -> Accept {
 }
 
 /// Returns a newcomer whose name no connection info was loaded under.
-fn says(given: &str) -> Newcomer<'_> {
-    Newcomer { given, proves: &|_| None }
+fn says(given: &str) -> IncomingPeer<'_> {
+    IncomingPeer { given, proves: &|_| None }
 }
 
 /// Returns a newcomer where connection info was loaded under "a", for this peer or not.
-fn beside_a(given: &str, is_a: bool) -> Newcomer<'_> {
+fn beside_a(given: &str, is_a: bool) -> IncomingPeer<'_> {
     let proves: &dyn Fn(&str) -> Option<bool> = match is_a {
         true => &|name| (name == "a").then_some(true),
         false => &|name| (name == "a").then_some(false),
     };
-    Newcomer { given, proves }
+    IncomingPeer { given, proves }
 }
 
 #[test]

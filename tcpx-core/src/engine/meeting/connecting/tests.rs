@@ -10,16 +10,16 @@ const LARGE: SessionId = [2; 16];
 
 #[test]
 fn every_case() {
-    use OwnDial::{Greeted, Unheard};
+    use DialProgress::{Greeted, Unheard};
     for (own, of_the_smaller, of_the_larger) in [
-        (None, Verdict::Welcome, Verdict::Welcome),
-        (Some(Unheard), Verdict::Adopt, Verdict::Adopt),
-        (Some(Greeted), Verdict::Wait, Verdict::Adopt),
+        (None, HelloDecision::Welcome, HelloDecision::Welcome),
+        (Some(Unheard), HelloDecision::Adopt, HelloDecision::Adopt),
+        (Some(Greeted), HelloDecision::Wait, HelloDecision::Adopt),
     ] {
         assert_eq!(decide(&SMALL, &LARGE, own, false), of_the_smaller, "{own:?}");
         assert_eq!(decide(&LARGE, &SMALL, own, false), of_the_larger, "{own:?}");
-        assert_eq!(decide(&SMALL, &LARGE, own, true), Verdict::Drop, "{own:?}");
-        assert_eq!(decide(&LARGE, &SMALL, own, true), Verdict::Drop, "{own:?}");
+        assert_eq!(decide(&SMALL, &LARGE, own, true), HelloDecision::Drop, "{own:?}");
+        assert_eq!(decide(&LARGE, &SMALL, own, true), HelloDecision::Drop, "{own:?}");
     }
 }
 
@@ -211,18 +211,18 @@ impl World {
     fn decide(&mut self, me: usize) {
         let (ours, theirs) = if me == 0 { (&SMALL, &LARGE) } else { (&LARGE, &SMALL) };
         let own = match self.ends[me].connect {
-            Connect::Unheard | Connect::Unreached => Some(OwnDial::Unheard),
-            Connect::Greeted => Some(OwnDial::Greeted),
+            Connect::Unheard | Connect::Unreached => Some(DialProgress::Unheard),
+            Connect::Greeted => Some(DialProgress::Greeted),
             _ => None,
         };
         match decide(ours, theirs, own, self.ends[me].knows_given_up) {
-            Verdict::Wait => {}
-            Verdict::Adopt => self.adopt(me),
-            Verdict::Welcome => {
+            HelloDecision::Wait => {}
+            HelloDecision::Adopt => self.adopt(me),
+            HelloDecision::Welcome => {
                 self.ends[me].inbound = Inbound::Unclaimed;
                 self.dials[1 - me].welcome = Some(false);
             }
-            Verdict::Drop => {
+            HelloDecision::Drop => {
                 self.ends[me].inbound = Inbound::Done;
                 self.dials[1 - me].closed_by_listener = true;
             }

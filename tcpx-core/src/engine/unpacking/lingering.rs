@@ -23,7 +23,7 @@ const LONGEST_STEP: Duration = Duration::from_secs(1);
 
 /// Remains of one peer.
 #[derive(Debug)]
-pub(super) struct Parked {
+pub(super) struct LingeringPeer {
     pub(super) name: PeerName,
     /// Session at the other end of the peer.
     session: SessionId,
@@ -38,7 +38,7 @@ pub(super) struct Parked {
 
 /// State of the remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LingerState {
     /// No copy touches the memory any more: the receive comms can be closed.
     Copied,
     /// Nothing touches the memory any more.
@@ -52,7 +52,7 @@ pub(super) enum Verdict {
     Waits,
 }
 
-impl Parked {
+impl LingeringPeer {
     pub(super) fn new(peer: &Peer, error: Error, leftover: Leftover) -> Self {
         let (name, session) = (peer.name().clone(), *peer.session());
         Self { name, session, error, leftover, looked_at: None, waited: Duration::ZERO, held: None }
@@ -99,17 +99,17 @@ impl Parked {
     }
 
     /// Returns the state of the remains, when batches up to `reached` have finished.
-    pub(super) fn look(&mut self, reached: BatchNumber, now: Instant) -> Verdict {
+    pub(super) fn check(&mut self, reached: BatchNumber, now: Instant) -> LingerState {
         let before = self.looked_at.replace(now).unwrap_or(now);
         self.waited += now.saturating_duration_since(before).min(LONGEST_STEP);
         let is_late = self.waited >= UNPACK_TIMEOUT;
         let is_hopeless = self.leftover.until == BatchNumber::NEVER;
         match self.is_copied(reached) {
-            true if !self.leftover.lanes.is_empty() => Verdict::Copied,
-            true if self.leftover.tickets.iter().all(Ticket::is_done) => Verdict::Finished,
-            true if is_late && self.uses_nothing() => Verdict::LeftBehind,
-            _ if !self.has_given_up() && (is_hopeless || is_late) => Verdict::Overdue,
-            _ => Verdict::Waits,
+            true if !self.leftover.lanes.is_empty() => LingerState::Copied,
+            true if self.leftover.tickets.iter().all(Ticket::is_done) => LingerState::Finished,
+            true if is_late && self.uses_nothing() => LingerState::LeftBehind,
+            _ if !self.has_given_up() && (is_hopeless || is_late) => LingerState::Overdue,
+            _ => LingerState::Waits,
         }
     }
 
