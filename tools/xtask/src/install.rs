@@ -17,6 +17,7 @@ mod package;
 mod program;
 mod shared;
 mod tool;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 

@@ -64,7 +64,7 @@ pub(super) fn package(artifact: &Value) -> Option<(String, PathBuf)> {
 
 /// A package from a registry, whose id ends with `#name@version`, and its folder.
 fn package_of(id: &Value, of: &Value) -> Option<(String, PathBuf)> {
-    let (_, name) = id.as_str()?.rsplit_once('#')?;
+    let (_, name) = id.as_str()?.strip_prefix("registry+")?.rsplit_once('#')?;
     let (name, version) = name.split_once('@')?;
     let folder = Path::new(of["manifest_path"].as_str()?).parent()?;
     Some((format!("{name} {version}"), folder.to_owned()))

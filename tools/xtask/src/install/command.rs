@@ -53,7 +53,7 @@ impl CommandPackages {
         lay_down_manual(&program, &usr)?;
         lay_down_completions(&program, &usr)?;
         let about = usr.join("share/doc/tcpx");
-        licenses::lay_down_of(root, "tcpx-cli", PROGRAM, &built.packages, &about)?;
+        licenses::lay_down_of(root, &["tcpx-cli"], PROGRAM, &built.packages, &about)?;
         // Where Debian looks for it.
         file::copy(&root.join("LICENSE"), &about.join("copyright"))?;
 

@@ -17,13 +17,13 @@ pub(super) fn lay_down(
     packages: &BTreeMap<String, PathBuf>,
     to: &Path,
 ) -> Result<(), InstallError> {
-    lay_down_of(root, "tcpx-capi", "libtcpx_p2p", packages, to)
+    lay_down_of(root, &["tcpx-capi"], "libtcpx_p2p", packages, to)
 }
 
-/// Writes those of what the crate `of` makes, which is called `name`.
+/// Writes those of what the crates `of` make, which is called `name`.
 pub(super) fn lay_down_of(
     root: &Path,
-    of: &str,
+    of: &[&str],
     name: &str,
     packages: &BTreeMap<String, PathBuf>,
     to: &Path,
@@ -33,7 +33,8 @@ pub(super) fn lay_down_of(
     let mut list = format!("What is in {name} besides tcpx's own code, and its licences.\n\n");
     list += &rust(root, to)?;
     let mut tree = build::cargo(root);
-    tree.args(["tree", "--package", of, "--edges", "normal,no-proc-macro"]);
+    tree.arg("tree").args(of.iter().flat_map(|name| ["--package", name]));
+    tree.args(["--edges", "normal,no-proc-macro"]);
     let tree = tool::run(tree.args(["--prefix", "none", "--format", "{p}|{l}"]))?;
     for (package, license) in linked(&tree) {
         // What has no folder is a crate of this workspace: `deny.toml` lets no other come from

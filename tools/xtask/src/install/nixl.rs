@@ -7,9 +7,11 @@ use super::error::InstallError;
 use super::glibc::Glibc;
 use super::library::{Debug, VERSION};
 use super::shared::Linker;
+use super::wheel::WheelTree;
 use super::{build, file, licenses, needed, tool};
 
 const PLUGIN: &str = "libplugin_TCPX.so";
+const PACKAGE: &str = "nixl_tcpx";
 const GLIBC: &str = "plugin that names a version of glibc";
 
 /// What to build, and where to.
@@ -25,25 +27,24 @@ pub(crate) struct NixlBackend {
 impl NixlBackend {
     /// Builds the plugin and lays it down with its licences.
     pub(crate) fn build(&self, root: &Path) -> Result<String, InstallError> {
-        let needed = needed::words(self.lay_down(root)?);
+        let needed = needed::words(self.lay_down(root, &self.folder.join("licenses"))?);
         Ok(format!("{PLUGIN} {VERSION} is in {}{needed}", self.folder.display()))
     }
 
     /// Builds the plugin, and packs it into a wheel in its folder.
     pub(crate) fn pack(mut self, root: &Path) -> Result<String, InstallError> {
         tool::require(&["python3"])?;
-        let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
-        let out = std::mem::replace(&mut self.folder, work.path().join("plugin"));
-        let needed = self.lay_down(root)?.ok_or(InstallError::Missing(GLIBC))?;
-        let mut python = Command::new("python3");
-        python.arg(root.join("bindings/nixl/python/wheel.py")).arg(&self.folder);
-        let wheel = tool::run(python.args([VERSION, &needed.to_string()]).arg(out))?;
-        Ok(wheel.trim_end().to_owned())
+        let home = root.join("bindings/nixl/python");
+        let tree = WheelTree::new(&home.join("METADATA"))?;
+        tree.add_package(&home.join(PACKAGE), &["py"])?;
+        let out = std::mem::replace(&mut self.folder, tree.package(PACKAGE)?);
+        let needed = self.lay_down(root, &tree.licenses())?.ok_or(InstallError::Missing(GLIBC))?;
+        tree.pack(root, "py3-none", needed, &out)
     }
 
     /// What can go wrong for want of a tool does so before anything is built. Returns which glibc
     /// the plugin needs.
-    fn lay_down(&self, root: &Path) -> Result<Option<Glibc>, InstallError> {
+    fn lay_down(&self, root: &Path, licenses: &Path) -> Result<Option<Glibc>, InstallError> {
         tool::require(tool::BINUTILS)?;
         tool::require(&["cmake", "c++"])?;
         let linker = Linker::find(self.glibc)?;
@@ -57,7 +58,7 @@ impl NixlBackend {
         let needed = needed::check(&plugin, self.glibc)?;
         file::make_folder(&self.folder)?;
         file::copy(&plugin, &self.folder.join(PLUGIN))?;
-        licenses::lay_down(root, &built.packages, &self.folder.join("licenses"))?;
+        licenses::lay_down(root, &built.packages, licenses)?;
         Ok(needed)
     }
 }

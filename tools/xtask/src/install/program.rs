@@ -19,19 +19,29 @@ pub(super) struct Built {
     pub(super) packages: BTreeMap<String, PathBuf>,
 }
 
-/// Has cargo build it. Only this file is linked by `linker`: what runs during the build is linked
-/// as ever.
+/// Has cargo build it.
 pub(super) fn build(root: &Path, profile: &str, linker: &Linker) -> Result<Built, InstallError> {
+    let words = ["--package", "tcpx-cli", "--bin", PROGRAM, "--profile", profile];
+    let artifacts = link(root, &words, linker)?;
+    let program = artifacts.iter().find_map(program).ok_or(InstallError::Missing(PROGRAM))?;
+    Ok(Built { program, packages: artifacts.iter().filter_map(build::package).collect() })
+}
+
+/// Has cargo build what `words` name, and returns its artifacts. Only that file is linked by
+/// `linker`: what runs during the build is linked as ever.
+pub(super) fn link(
+    root: &Path,
+    words: &[&str],
+    linker: &Linker,
+) -> Result<Vec<Value>, InstallError> {
     let mut cargo = build::cargo(root);
-    cargo.args(["rustc", "--package", "tcpx-cli", "--bin", PROGRAM, "--profile", profile]);
+    cargo.arg("rustc").args(words);
     cargo.args(["--locked", "--message-format", "json-render-diagnostics"]);
     if let Some(words) = linker.words() {
         let script = write_script(root, &words)?;
         cargo.arg("--").arg("-C").arg(format!("linker={}", script.display()));
     }
-    let artifacts = build::artifacts(&tool::run(&mut cargo)?);
-    let program = artifacts.iter().find_map(program).ok_or(InstallError::Missing(PROGRAM))?;
-    Ok(Built { program, packages: artifacts.iter().filter_map(build::package).collect() })
+    Ok(build::artifacts(&tool::run(&mut cargo)?))
 }
 
 fn program(artifact: &Value) -> Option<PathBuf> {
