@@ -1,5 +1,5 @@
 //! Installation of the C library, with what a program needs to find it with pkg-config or CMake.
-//! Packages besides: the backend for NIXL, and the command.
+//! Packages besides: the backend for NIXL, the command, and the Python package.
 
 mod archive;
 mod build;
@@ -15,6 +15,7 @@ mod needed;
 mod nixl;
 mod package;
 mod program;
+mod python;
 mod shared;
 mod tool;
 mod wheel;
@@ -28,6 +29,7 @@ pub(crate) use library::Debug;
 use library::VERSION;
 pub(crate) use library_folder::LibraryFolder;
 pub(crate) use nixl::NixlBackend;
+pub(crate) use python::PythonPackage;
 
 use crate::linking;
 

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use install::{CommandPackages, Debug, Glibc, Installation, LibraryFolder, NixlBackend};
+use install::{
+    CommandPackages, Debug, Glibc, Installation, LibraryFolder, NixlBackend, PythonPackage,
+};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of this repository")]
@@ -60,6 +62,9 @@ enum Command {
     /// Packs that backend into a wheel, nixl-tcpx, which puts it where NIXL looks. Needs Python
     /// besides.
     Wheel(Packed),
+    /// Packs the Python package `tcpx` into a wheel, with the command `tcpx`. Needs binutils and
+    /// Python.
+    Python(Packed),
     /// Packs the command `tcpx` into a .deb and a .tar.gz, with manual pages, completions and
     /// licences. Needs binutils, tar and gzip, and nothing of Debian.
     Package(Packed),
@@ -104,6 +109,13 @@ impl From<Packed> for CommandPackages {
     }
 }
 
+impl From<Packed> for PythonPackage {
+    fn from(asked: Packed) -> Self {
+        let Packed { out: folder, glibc, profile, keep_debug } = asked;
+        Self { folder, profile, debug: debug(keep_debug), glibc }
+    }
+}
+
 /// What is asked for by `--keep-debug`.
 fn debug(keep: bool) -> Debug {
     if keep { Debug::Keep } else { Debug::Strip }
@@ -125,6 +137,7 @@ fn run(command: Command) -> Result<String, Box<dyn std::error::Error>> {
         }
         Command::Nixl(backend) => NixlBackend::from(backend).build(root())?,
         Command::Wheel(backend) => NixlBackend::from(backend).pack(root())?,
+        Command::Python(package) => PythonPackage::from(package).pack(root())?,
         Command::Package(packages) => CommandPackages::from(packages).pack(root())?,
         Command::Test { list: true, .. } => test::list(),
         Command::Test { what, .. } => test::run(root(), &what)?,

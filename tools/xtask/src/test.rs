@@ -99,6 +99,12 @@ const STEPS: &[Step] = &[
         "the backend below an unmodified NIXL, and its wheel",
         "tools/scripts/nixl-test.sh all",
     )),
+    step(
+        "python",
+        Tier::Deep,
+        "the Python package, from its wheel in fresh environments",
+        "tools/scripts/python-test.sh all",
+    ),
     beside(step(
         "asan",
         Tier::Deep,
@@ -171,6 +177,12 @@ const STEPS: &[Step] = &[
         Tier::Nightly,
         "all that agents do, for ten minutes",
         "tools/scripts/nixl-test.sh soak-all 600",
+    ),
+    step(
+        "python-soak",
+        Tier::Nightly,
+        "all that agents of Python do, for ten minutes",
+        "tools/scripts/python-test.sh soak 600",
     ),
     step(
         "faults-whole",

@@ -1,0 +1,653 @@
+"""Agents: sessions of tcpx, their peers, and everything that is under way with them."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import itertools
+import os
+import socket
+import time
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import NamedTuple, Union
+
+from . import _native
+from ._errors import Closed, ConfigError, Error, PeerLost, Timeout
+from ._memory import Access, Buffer, Region, Remote, RemoteLike, range_of, remote_of
+from ._transfer import Transfer
+
+# Number of events that are taken out at a time.
+_MOST = 256
+# Operations under way from which a new one looks which have ended: programs need not wait for all.
+_MANY = 64
+
+_numbers = itertools.count(1)
+_live: weakref.WeakSet[Agent] = weakref.WeakSet()
+
+
+class Notification(NamedTuple):
+    """Bytes that a peer has sent for this program to read."""
+
+    peer: str
+    """Name of the sender."""
+    data: bytes
+    """0 to 65,536 bytes."""
+
+
+class Peer:
+    """Another agent, as this one knows it. Calls take the peer or its name."""
+
+    __slots__ = ("_agent", "name")
+
+    def __init__(self, agent: Agent, name: str) -> None:
+        self._agent = agent
+        self.name = name
+
+    @property
+    def state(self) -> str:
+        """Returns "connecting", "up", "leaving", "parted", "failed" or "unknown"."""
+        return self._agent._session.peer_state(self.name)[0]
+
+    def connect(self) -> Transfer:
+        """Connects to the peer: done when it is up. See `Agent.connect`."""
+        return self._agent.connect(self)
+
+    def disconnect(self) -> None:
+        """Says goodbye to the peer. See `Agent.disconnect`."""
+        self._agent.disconnect(self)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<tcpx.Peer {self.name}>"
+
+
+PeerLike = Union[str, Peer]
+
+
+class Agent:
+    """A session: it has a name and an address, memory, peers, and operations under way.
+
+    An agent covers the host and all GPUs; with `gpu`, the host and that one. It serves peers by a
+    thread of its own, which is not one of Python's. Any thread and any event loop may use it.
+    After a fork it belongs to the parent: in the child, calls raise `Error` with TCPX-827.
+
+    `name` is what peers call the agent, at most 64 bytes; without one it is made up of host and
+    process. The other options have the names, units and defaults of the C library and the backend
+    for NIXL; None is the value of the environment (`TCPX_CHANNELS` for `channels`), or else the
+    default. docs/settings.md has them all.
+
+    Raises `ConfigError` for options that do not fit, and where the plugin cannot be used.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        plugin: str | None = None,
+        unpack: str | None = None,
+        nics: str | Sequence[str] | None = None,
+        listen: str | None = None,
+        advertise: str | Sequence[str] | None = None,
+        gpu: int | None = None,
+        emulated_gpus: int | None = None,
+        channels: int | None = None,
+        chunk_bytes: int | None = None,
+        recv_window: int | None = None,
+        send_window: int | None = None,
+        connect_timeout_ms: int | None = None,
+        close_timeout_ms: int | None = None,
+        peer_timeout_ms: int | None = None,
+        spin_us: int | None = None,
+        staging_bytes: int | None = None,
+        eager_bytes: int | None = None,
+        eager_buffer_bytes: int | None = None,
+        link_bytes: int | str | None = None,
+        notification_bytes: int | None = None,
+        kept_for_peers_bytes: int | None = None,
+        preflight: bool | None = None,
+        keep_sigpipe: bool | None = None,
+        authenticate_link: bool | None = None,
+    ) -> None:
+        options = dict(locals())
+        for own in ("self", "name"):
+            del options[own]
+        self._closed = True
+        if name is None:
+            name = f"{socket.gethostname()[:32]}-{os.getpid()}-{next(_numbers)}"
+        self.name = name
+        self._session = _native.Session(name, options)
+        self._closed = False
+        self._process = os.getpid()
+        # Buffers whose descriptors peers may have.
+        self._exports: set[Buffer] = set()
+        # Names of peers by the owner that their descriptors name.
+        self._owners: dict[bytes, str] = {}
+        # Names of peers that this agent can connect to.
+        self._added: set[str] = set()
+        self._contexts = itertools.count(1)
+        # Everything that has not ended, so that it goes on when the program drops it.
+        self._under_way: dict[int, Transfer] = {}
+        # How many are under way when it pays to look which have ended.
+        self._tidy_at = _MANY
+        # Those that wait for their peer.
+        self._arriving: dict[str, list[Transfer]] = {}
+        self._notes: deque[Notification] = deque()
+        self._note_waiters: list[Callable[[], None]] = []
+        # Descriptors by the loops that watch them, and the loop that was last seen.
+        self._watched: dict[asyncio.AbstractEventLoop, int] = {}
+        self._last_loop: asyncio.AbstractEventLoop | None = None
+        _live.add(self)
+
+    # Peers
+
+    @property
+    def address(self) -> bytes:
+        """Name of this agent and how to reach it, for `add` of other agents.
+
+        It holds a secret: send it over a channel that is trusted.
+        """
+        return self._session.address()
+
+    def add(self, address: bytes, name: str | None = None) -> Peer:
+        """Makes another agent a peer, by its `address`, and begins to connect to it.
+
+        `name` is what this agent calls it, instead of its own name. One of two agents is enough:
+        the other knows the peer by its name once it is connected. Does not block. Raises
+        `ConfigError` for bytes that are no address.
+        """
+        name, owner = self._session.add(address, name)
+        self._owners[owner] = name
+        self._added.add(name)
+        if self._session.peer_state(name)[0] not in ("up", "connecting"):
+            self._session.start_connect(name)
+        return Peer(self, name)
+
+    def peer(self, name: str) -> Peer:
+        """Returns a peer by its name: one that was added, has come in, or will."""
+        return Peer(self, name)
+
+    def connect(self, peer: PeerLike) -> Transfer:
+        """Returns a transfer that is done when the peer is up.
+
+        Operations do this by themselves; this is for programs that want to know. A peer that was
+        not added is waited for. Ends with `PeerLost` when it cannot be reached within
+        `connect_timeout_ms`.
+        """
+        transfer = Transfer(self, next(self._contexts), str(peer), None)
+        self._begin(transfer)
+        return transfer
+
+    def disconnect(self, peer: PeerLike) -> None:
+        """Says goodbye to a peer, for at most `close_timeout_ms`. What is matched is finished first.
+
+        Other operations with it end with `Closed`. Raises `Timeout` when the peer has not answered,
+        `PeerLost` when it has gone meanwhile; the name is free in any case.
+        """
+        self._session.disconnect(str(peer))
+
+    # Memory
+
+    def export(
+        self, object: object, *, access: Access | None = None, gpu: int | None = None
+    ) -> Buffer:
+        """Makes the memory of an object known, so that it can be moved, and read or written by peers.
+
+        `object` is contiguous memory: anything with the buffer protocol (bytes, bytearray,
+        memoryview, numpy.ndarray), DLPack (torch.Tensor, cupy.ndarray) or
+        `__cuda_array_interface__`; `gpu` is the CUDA ordinal for objects of the last kind. `access`
+        is what the descriptor allows peers: "read", "write" or "read-write"; without it as much as
+        the memory allows.
+
+        The bytes are not copied. Peers that have the descriptor use them at any time: agree with
+        them on when. Raises `BadMemory` for memory that is empty, or not contiguous in the order of
+        its elements; `TypeError` for an object without memory.
+        """
+        memory = self._session.register(object, gpu)
+        if access is None:
+            access = "read" if memory.readonly else "read-write"
+        return Buffer(self, memory, access)
+
+    # Operations
+
+    def read(
+        self,
+        local: object,
+        remote: RemoteLike | Sequence[RemoteLike],
+        *,
+        peer: PeerLike | None = None,
+        notify: bytes | None = None,
+        timeout: float | None = None,
+    ) -> Transfer:
+        """Reads memory of a peer into memory of this agent. The peer's program does nothing for it.
+
+        `local` is a `Buffer`, a part of one, or an object as `export` takes it, which is made known
+        for this operation alone. `remote` is a descriptor or a `Remote`. Both may be lists, whose
+        members are paired: sizes in bytes must be equal. `notify` are bytes that the peer gets
+        afterwards, `peer` names the owner of `remote` if it was not added here, and an operation
+        that has not ended after `timeout` seconds is given up.
+
+        Ends with `Refused`, `BadMemory`, `PeerLost` or `Timeout`; raises the first two at once
+        where they show here.
+        """
+        return self._access(True, local, remote, peer, notify, timeout)
+
+    def write(
+        self,
+        local: object,
+        remote: RemoteLike | Sequence[RemoteLike],
+        *,
+        peer: PeerLike | None = None,
+        notify: bytes | None = None,
+        timeout: float | None = None,
+    ) -> Transfer:
+        """Writes memory of this agent into memory of a peer: done when all bytes are in place there.
+
+        `notify` are bytes that the peer's program gets when they are. All else as for `read`.
+        """
+        return self._access(False, local, remote, peer, notify, timeout)
+
+    def _access(
+        self,
+        is_read: bool,
+        local: object,
+        remote: RemoteLike | Sequence[RemoteLike],
+        peer: PeerLike | None,
+        notify: bytes | None,
+        timeout: float | None,
+    ) -> Transfer:
+        if isinstance(remote, (bytes, Remote)):
+            remotes = [remote_of(remote)]
+        else:
+            remotes = [remote_of(each) for each in remote]
+        keeps: list[_native.Memory] = []
+        locals_ = local if isinstance(local, (list, tuple)) else (local,)
+        ranges = [self._range(each, keeps) for each in locals_]
+        name = self._owner(remotes) if peer is None else str(peer)
+        context = next(self._contexts)
+        transfer = Transfer(self, context, name, None)
+        transfer._keeps = keeps
+        self._under_way[context] = transfer
+        try:
+            transfer._operation = self._session.post_access(
+                is_read, name, ranges, [range_of(each) for each in remotes], notify, timeout, context
+            )
+        except BaseException:
+            del self._under_way[context]
+            raise
+        self._tidy()
+        return transfer
+
+    def send(
+        self, peer: PeerLike, object: object, *, tag: int = 0, timeout: float | None = None
+    ) -> Transfer:
+        """Sends memory to the peer's receive with the same tag and size: done when it may be reused.
+
+        `object` is as `local` of `read`, except that it is no list. Equal tags match in the order
+        of posting. An agent of all devices sends and receives memory of the host only; one with
+        `gpu` also that GPU's.
+
+        With a peer that is not up yet it begins when the peer is: in the event loop, in a wait, or
+        with the next call to this agent.
+        """
+        return self._tagged(True, peer, object, tag, timeout)
+
+    def recv(
+        self, peer: PeerLike, object: object, *, tag: int = 0, timeout: float | None = None
+    ) -> Transfer:
+        """Receives into memory what the peer sends with the same tag: done when all bytes are there.
+
+        Ends with `BadMemory` when the sizes differ. Raises `BadMemory` for memory that is read-only.
+        All else as for `send`.
+        """
+        return self._tagged(False, peer, object, tag, timeout)
+
+    def _tagged(
+        self, is_send: bool, peer: PeerLike, object: object, tag: int, timeout: float | None
+    ) -> Transfer:
+        keeps: list[_native.Memory] = []
+        memory, offset, nbytes = self._range(object, keeps)
+        name = str(peer)
+
+        def start(context: int) -> _native.Operation:
+            return self._session.post_tagged(
+                is_send, name, memory, offset, nbytes, tag, timeout, context
+            )
+
+        if memory.readonly and not is_send:
+            # Refused here rather than when the peer is up.
+            memory.check_writable()
+        transfer = Transfer(self, next(self._contexts), name, start)
+        transfer._keeps = keeps
+        self._begin(transfer)
+        return transfer
+
+    def _range(self, local: object, keeps: list[_native.Memory]) -> tuple[_native.Memory, int, int]:
+        """Returns memory, offset and size. Memory that was made known for this is kept in `keeps`."""
+        if isinstance(local, Buffer):
+            local = Region(local, 0, local.nbytes)
+        if isinstance(local, Region):
+            memory = local.buffer._memory
+            if memory.is_closed:
+                raise Closed("the buffer was closed")
+            return memory, local.offset, local.nbytes
+        memory = self._session.register(local, None)
+        keeps.append(memory)
+        return memory, 0, memory.nbytes
+
+    def _owner(self, remotes: list[Remote]) -> str:
+        """Returns the name of the peer that has all of this memory."""
+        names = {self._owners.get(remote.owner) for remote in remotes}
+        if len(names) == 1:
+            (name,) = names
+            if name is not None:
+                return name
+        raise ConfigError(
+            "the descriptor is of an agent that was not added, or descriptors are of several",
+            cure="add the agent that exported the memory, or name it with `peer`",
+        )
+
+    # Notifications
+
+    def notify(self, peer: PeerLike, data: bytes) -> None:
+        """Sends 0 to 65,536 bytes to the peer's program, behind earlier notifications.
+
+        Does not block: what has no room at the peer waits here. Raises `Error` with TCPX-836 when as
+        much waits already as `notification_bytes` allows.
+        """
+        self._session.notify(str(peer), data)
+
+    def notifications(self) -> Notifications:
+        """Returns an iterator over the notifications of all peers, for `async for` and for `for`.
+
+        Each notification is given out once, whatever the number of iterators. The iteration ends
+        when the agent is closed.
+        """
+        return Notifications(self)
+
+    def wait_notification(self, timeout: float | None = None) -> Notification:
+        """Waits for a notification, for at most `timeout` seconds. Raises `Timeout`, `Closed`."""
+        if self._notes:
+            return self._notes.popleft()
+        return Notification(*self._session.wait_notification(timeout))
+
+    def _take_note(self) -> Notification | None:
+        if not self._notes:
+            notes = self._session.poll_notifications(_MOST)
+            self._notes.extend(Notification(*note) for note in notes)
+        return self._notes.popleft() if self._notes else None
+
+    # Progress
+
+    def _begin(self, transfer: Transfer) -> None:
+        """Starts a transfer, at once or when its peer is up."""
+        self._under_way[transfer._context] = transfer
+        self._arriving.setdefault(transfer._peer, []).append(transfer)
+        self._advance(transfer._peer)
+        if transfer._operation is None and not transfer._done:
+            loop = asyncio._get_running_loop()
+            if loop is not None:
+                self._watch(loop)
+        self._tidy()
+
+    def _advance(self, peer: str) -> None:
+        """Starts or ends what waits for a peer, if it is up or cannot be reached."""
+        if peer not in self._arriving:
+            return
+        try:
+            state, error = self._session.peer_state(peer)
+            if state in ("unknown", "parted", "failed") and peer in self._added:
+                # An attempt that failed before counts for those that saw it.
+                is_new = not all(each._tried for each in self._arriving[peer])
+                if state != "failed" or is_new:
+                    self._session.start_connect(peer)
+                    state = "connecting"
+        except Error as failure:
+            state, error = "failed", failure
+        for each in self._arriving[peer]:
+            each._tried = True
+        if state not in ("up", "failed"):
+            return
+        for transfer in self._arriving.pop(peer):
+            if transfer._done:
+                continue
+            if state == "failed":
+                transfer._finish(error or PeerLost(f"peer {peer} cannot be reached"))
+            elif transfer._start is None:
+                transfer._finish(None)
+            else:
+                try:
+                    transfer._operation = transfer._start(transfer._context)
+                except Error as failure:
+                    transfer._finish(failure)
+
+    def _wait_for_start(self, transfer: Transfer, timeout: float | None) -> float | None:
+        """Waits until a transfer's peer is up. Returns what is left of the time."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not transfer._done and transfer._operation is None:
+            self._drain()
+            if transfer._done or transfer._operation is not None:
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                state = self._session.peer_state(transfer._peer)[0]
+                raise Timeout(f"peer {transfer._peer} is {state} after {timeout} s")
+            self._session.wait_event()
+        return None if deadline is None else max(deadline - time.monotonic(), 0.0)
+
+    def _is_alone(self) -> bool:
+        """Returns whether nothing else is under way."""
+        return len(self._under_way) == 1
+
+    def _forget(self, transfer: Transfer) -> None:
+        self._under_way.pop(transfer._context, None)
+
+    def _tidy(self) -> None:
+        """Takes over what has ended without being waited for."""
+        if len(self._under_way) >= self._tidy_at:
+            self._drain()
+            # As many again may come before the next look, so a look costs little for each.
+            self._tidy_at = max(_MANY, 2 * len(self._under_way))
+
+    def _drain(self) -> None:
+        """Takes events out, and wakes those who wait for them."""
+        more = True
+        while more:
+            ended, more = self._session.poll_events(_MOST)
+            for context, error in ended:
+                transfer = self._under_way.get(context)
+                if transfer is not None:
+                    transfer._finish(error)
+        for peer in list(self._arriving):
+            self._advance(peer)
+        if self._note_waiters:
+            waiters, self._note_waiters = self._note_waiters, []
+            for wake in waiters:
+                wake()
+
+    # Event loops
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has a loop take events out when there are some."""
+        if loop is self._last_loop:
+            return
+        if loop not in self._watched:
+            for old in [old for old in self._watched if old.is_closed()]:
+                os.close(self._watched.pop(old))
+            # A descriptor of the loop's own: it may outlive the session's.
+            descriptor = os.dup(self._session.event_fd())
+            self._watched[loop] = descriptor
+            loop.add_reader(descriptor, _drain_of, weakref.ref(self), loop, descriptor)
+        self._last_loop = loop
+
+    def _call(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Calls back in the thread of a loop, at once if this is it."""
+        if asyncio._get_running_loop() is loop:
+            callback()
+            return
+        try:
+            loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            # The loop is closed, and with it all that waited in it.
+            pass
+
+    # End
+
+    def metrics(self) -> str:
+        """Returns what the agent has done, in the text format of Prometheus."""
+        return self._session.metrics()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Says goodbye to all peers, for at most `close_timeout_ms`, and ends the agent.
+
+        What is under way ends with `Closed`, and iterators over notifications end. Buffers of the
+        agent are of no use afterwards. Memory that a hung GPU or plugin still uses stays alive.
+        Closing a closed agent does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._session.close()
+        except Timeout:
+            # Peers that are gone do not answer; all is closed anyway.
+            pass
+        finally:
+            self._end()
+
+    async def aclose(self) -> None:
+        """Does the same as `close`, without holding up the event loop."""
+        await asyncio.get_running_loop().run_in_executor(None, self.close)
+
+    def _end(self) -> None:
+        """Ends what waits for something of this agent, after the session."""
+        for transfer in list(self._under_way.values()):
+            transfer._look()
+            transfer._finish(Closed("the agent was closed"))
+        self._arriving.clear()
+        self._exports.clear()
+        waiters, self._note_waiters = self._note_waiters, []
+        for wake in waiters:
+            wake()
+        while self._watched:
+            loop, descriptor = self._watched.popitem()
+            if loop.is_closed():
+                os.close(descriptor)
+            else:
+                self._call(loop, lambda loop=loop, it=descriptor: _unwatch(loop, it))  # type: ignore[misc]
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        # In a forked child the agent is the parent's.
+        if not self._closed and os.getpid() == self._process:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<tcpx.Agent {self.name}{', closed' if self._closed else ''}>"
+
+
+class Notifications:
+    """Iterator over the notifications of an agent. See `Agent.notifications`."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def __aiter__(self) -> Notifications:
+        return self
+
+    async def __anext__(self) -> Notification:
+        agent = self._agent
+        while True:
+            note = None if agent._closed else agent._take_note()
+            if note is not None:
+                return note
+            if agent._closed:
+                raise StopAsyncIteration
+            loop = asyncio.get_running_loop()
+            agent._watch(loop)
+            future: asyncio.Future[None] = loop.create_future()
+
+            def wake(loop: asyncio.AbstractEventLoop = loop, it: asyncio.Future[None] = future) -> None:
+                agent._call(loop, lambda: None if it.done() else it.set_result(None))
+
+            agent._note_waiters.append(wake)
+            # One may have come while this one began to wait, and another loop have been woken.
+            note = agent._take_note()
+            if note is not None:
+                if wake in agent._note_waiters:
+                    agent._note_waiters.remove(wake)
+                return note
+            try:
+                await future
+            finally:
+                if wake in agent._note_waiters:
+                    agent._note_waiters.remove(wake)
+
+    def __iter__(self) -> Notifications:
+        return self
+
+    def __next__(self) -> Notification:
+        if self._agent._closed:
+            raise StopIteration
+        try:
+            return self._agent.wait_notification()
+        except Closed:
+            raise StopIteration from None
+
+
+def _drain_of(
+    ref: weakref.ref[Agent], loop: asyncio.AbstractEventLoop, descriptor: int
+) -> None:
+    agent = ref()
+    if agent is None or agent._closed:
+        loop.remove_reader(descriptor)
+    else:
+        agent._drain()
+
+
+def _unwatch(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
+    loop.remove_reader(descriptor)
+    os.close(descriptor)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Closes all agents: nothing may touch memory of the interpreter when it ends."""
+    for agent in list(_live):
+        try:
+            agent.close()
+        except Exception:
+            # In a forked child, say: the agent is the parent's.
+            pass
+    _native.await_waiters(5.0)

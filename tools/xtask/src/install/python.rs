@@ -1,0 +1,69 @@
+//! The Python package `tcpx`: its native module and the command, in one wheel.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::error::InstallError;
+use super::glibc::Glibc;
+use super::library::Debug;
+use super::program::{self, PROGRAM};
+use super::shared::Linker;
+use super::wheel::WheelTree;
+use super::{build, file, licenses, needed, tool};
+
+const MODULE: &str = "libtcpx_native.so";
+/// Name of the module for all later versions of Python.
+const INSTALLED_MODULE: &str = "_native.abi3.so";
+const TAG: &str = "cp310-abi3";
+const GLIBC: &str = "module that names a version of glibc";
+
+/// What to pack, and where to.
+pub(crate) struct PythonPackage {
+    pub(crate) folder: PathBuf,
+    pub(crate) profile: String,
+    pub(crate) debug: Debug,
+    /// The oldest glibc with which it is to work; without, that of this machine.
+    pub(crate) glibc: Option<Glibc>,
+}
+
+impl PythonPackage {
+    /// Builds module and command, and packs them. What can go wrong for want of a tool does so
+    /// before anything is built.
+    pub(crate) fn pack(&self, root: &Path) -> Result<String, InstallError> {
+        tool::require(tool::BINUTILS)?;
+        tool::require(&["python3"])?;
+        let linker = Linker::find(self.glibc)?;
+        let home = root.join("bindings/python");
+        let tree = WheelTree::new(&home.join("METADATA"))?;
+        tree.add_package(&home.join("tcpx"), &["py", "pyi", "typed"])?;
+
+        let words = ["--package", "tcpx-python", "--lib", "--profile", &self.profile];
+        let artifacts = program::link(root, &words, &linker)?;
+        let module = artifacts.iter().find_map(module).ok_or(InstallError::Missing(MODULE))?;
+        let command = program::build(root, &self.profile, &linker)?;
+        let files = [
+            (module, tree.package("tcpx")?.join(INSTALLED_MODULE)),
+            (command.program, tree.scripts()?.join(PROGRAM)),
+        ];
+        let mut newest = None;
+        for (from, to) in files {
+            file::copy(&from, &to)?;
+            if self.debug == Debug::Strip {
+                tool::run(Command::new("strip").arg("--strip-debug").arg(&to))?;
+            }
+            newest = newest.max(needed::check(&to, self.glibc)?);
+        }
+        let mut packages = command.packages;
+        packages.extend(artifacts.iter().filter_map(build::package));
+        let of = ["tcpx-cli", "tcpx-python"];
+        licenses::lay_down_of(root, &of, "the package tcpx", &packages, &tree.licenses())?;
+        tree.pack(root, TAG, newest.ok_or(InstallError::Missing(GLIBC))?, &self.folder)
+    }
+}
+
+fn module(artifact: &Value) -> Option<PathBuf> {
+    let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
+    files.map(PathBuf::from).find(|file| file.file_name().is_some_and(|name| name == MODULE))
+}
