@@ -1,18 +1,18 @@
-//! Check: a rule, the section of docs/plugin-contract.md that has the rule, and the function that
-//! tries it.
+//! Check of one rule: the section of docs/plugin-contract.md that states the rule, and the function
+//! that tries it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::harness::check_result::CheckResult;
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::Verdict;
 
-/// The page whose sections checks cite, as a path from the root of tcpx's source tree: `§2.7` is
-/// the heading `§2.7` there.
+/// Path of the page whose sections checks cite, from the root of tcpx's source tree: `§2.7` is the
+/// heading `§2.7` there.
 pub const CONTRACT: &str = "docs/plugin-contract.md";
 
-/// What a check is about.
+/// Subject of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Group {
     Lifecycle,
     /// `regMr`, `deregMr`, `getDeviceMr`.
     Registration,
-    /// Arguments of `isend` and `irecv`, and how many fit.
+    /// Arguments of `isend` and `irecv`, and how many requests a comm holds.
     Requests,
     /// Order of `test` and `irecvConsumed`.
     Fifo,
@@ -33,11 +33,11 @@ pub enum Group {
     Entries,
     /// Slots of the unpack queue.
     Queue,
-    /// What moves bytes, and for how long it keeps moving them.
+    /// Progress: the calls that move bytes, and recycling of pages.
     Progress,
-    /// Host memory and its mixes.
+    /// Host memory, alone and mixed with device memory.
     Host,
-    /// A peer that goes away.
+    /// A peer that closes or dies.
     Peer,
     /// Several comms at once.
     Comms,
@@ -62,20 +62,20 @@ impl fmt::Display for Group {
     }
 }
 
-/// One rule and the way to try it.
+/// One rule and the function that tries it.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// `group.rule`, unique.
     pub name: &'static str,
     /// Section of the plugin contract ([`CONTRACT`]), such as `§2.7`.
     pub section: &'static str,
-    /// What it is about; the first part of the name.
+    /// Subject of the check; the name begins with it.
     pub group: Group,
     /// Whether it crashes version 3.1.9.
     pub destructive: bool,
     /// The rule in one sentence.
     pub what: &'static str,
-    pub(crate) body: fn(&Fixture<'_>) -> Verdict,
+    pub(crate) body: fn(&Fixture<'_>) -> CheckResult,
 }
 
 impl fmt::Debug for Check {
@@ -84,8 +84,8 @@ impl fmt::Debug for Check {
     }
 }
 
-/// The checks of one file, as its `CHECKS`: name, section and the function that tries it, then the
-/// rule. `#[destructive]` stands before those that crash version 3.1.9.
+/// Defines `CHECKS` of one file: name, section and function of each check, then its rule.
+/// `#[destructive]` stands before those that crash version 3.1.9.
 macro_rules! checks {
     ($group:ident: $(
         $(#[$mark:ident])? $name:literal, $section:literal, $body:expr => $what:literal;

@@ -1,4 +1,4 @@
-//! All checks, a file per group or per part of one; `list` puts them in order.
+//! All checks: a group has one file or a few; `list` puts them in order.
 
 mod abi;
 mod accept;

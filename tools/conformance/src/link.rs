@@ -1,6 +1,6 @@
 //! Link between a check and its agent.
 //!
-//! - `command`: the table of all commands; `values`: their arguments and answers;
+//! - `command`: the table of all commands; `values`: their arguments and replies;
 //! - `socket`: their transport.
 
 pub(crate) mod command;

@@ -1,11 +1,11 @@
-//! Kinds of memory that the data checks can use.
+//! Kinds of memory of the data checks.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tcpx_cuda::CudaGpu;
 
-/// The memory that the data checks register.
+/// Kind of memory that the data checks register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// The `type` argument of `regMr`.
+    /// Returns the `type` argument of `regMr`.
     pub(crate) const fn pointer_type(self) -> i32 {
         match self {
             Self::Host => tcpx_sys::PTR_HOST,
@@ -29,8 +29,8 @@ impl MemoryKind {
         }
     }
 
-    /// The kind to check with: what is `wanted`, else what suits the plugin. The error is a kind
-    /// that the hardware plugin cannot be checked with.
+    /// Returns the kind to check with: `wanted`, else the one that suits the plugin. The error is a
+    /// kind that the hardware plugin does not take.
     pub(crate) fn choose(
         wanted: Option<Self>,
         is_gpu_named: bool,
@@ -44,8 +44,8 @@ impl MemoryKind {
         }
     }
 
-    /// The GPU whose context is current in the agents, of this ordinal or the first one; the error
-    /// says why there is none.
+    /// Returns the GPU whose context is current in the agents: the one of this ordinal, or the
+    /// first one. The error says why there is none.
     pub(crate) fn gpu(self, ordinal: Option<u32>) -> Result<Option<u32>, String> {
         if self != Self::Cuda {
             return Ok(None);

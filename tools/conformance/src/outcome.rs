@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The answer to one check.
+/// Outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -12,33 +12,33 @@ pub enum Outcome {
     Pass,
     /// The plugin breaks the rule.
     Fail {
-        /// What the rule asks for.
+        /// What the rule requires.
         expected: String,
         /// What the plugin did.
         got: String,
     },
     /// The plugin differs from version 3.1.9 in a way that is allowed, or shares a weakness of it.
     ///
-    /// It is stricter where the original corrupts or crashes, or as loose as the original where a
-    /// plugin should be stricter.
+    /// It is stricter where the original corrupts data or crashes, or as loose as the original
+    /// where a plugin should be stricter.
     Differs {
-        /// What it does.
+        /// What the plugin does.
         text: String,
     },
     /// The check did not apply.
     Skip {
-        /// Why.
+        /// Reason, in one sentence.
         reason: String,
     },
-    /// The check applies, and could not be run here: there is no GPU, or no time was left.
+    /// The check applies, and could not be run here: there is no GPU, or the run's time was over.
     NotRun {
-        /// Why.
+        /// Reason, in one sentence.
         reason: String,
     },
 }
 
 impl Outcome {
-    /// Returns whether the rule was broken.
+    /// Returns whether the plugin broke the rule.
     #[must_use]
     pub const fn failed(&self) -> bool {
         matches!(self, Self::Fail { .. })

@@ -10,7 +10,7 @@ use crate::check::{Check, Group};
 use crate::memory_kind::MemoryKind;
 use crate::outcome::Outcome;
 
-/// One check and its answer.
+/// One check and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CheckReport {
@@ -18,18 +18,18 @@ pub struct CheckReport {
     pub name: String,
     /// Section of the plugin contract ([`CONTRACT`](crate::CONTRACT)), such as `§2.7`.
     pub section: String,
-    /// What it is about.
+    /// Subject of the check.
     pub group: Group,
     /// The rule in one sentence.
     pub what: String,
-    /// The answer.
+    /// Outcome of the check.
     pub outcome: Outcome,
-    /// Time it took, in milliseconds.
+    /// Time of the check, in milliseconds.
     pub elapsed_ms: u64,
 }
 
 impl CheckReport {
-    /// The answer to `check`, which took `elapsed`.
+    /// Returns the report of `check`, which took `elapsed`.
     #[must_use]
     pub fn new(check: &Check, outcome: Outcome, elapsed: Duration) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl CheckReport {
     }
 }
 
-/// How many checks ended which way.
+/// Counts of checks by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -59,38 +59,37 @@ pub struct Totals {
     pub not_run: usize,
 }
 
-/// All answers of one run, in the order of [`checks`](crate::checks).
+/// All outcomes of one run, in the order of [`checks`](crate::checks).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// One per selected check.
+    /// One report for each selected check.
     pub checks: Vec<CheckReport>,
-    /// The memory that the data checks registered.
+    /// Kind of memory that the data checks registered.
     pub memory: MemoryKind,
 }
 
 impl Report {
-    /// Returns whether any rule was broken.
+    /// Returns whether the plugin broke any rule.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.checks.iter().any(|check| check.outcome.failed())
     }
 
-    /// Returns whether nothing was broken, and all that applies was tried: a run that could try
-    /// little says little in the plugin's favour.
+    /// Returns whether no rule was broken, every check that applies was run, and at least one was.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let totals = self.totals();
         totals.failed == 0 && totals.not_run == 0 && totals.passed + totals.differing > 0
     }
 
-    /// The answer to the check of this name.
+    /// Returns the outcome of the check of this name; `None` if it was not selected.
     #[must_use]
     pub fn outcome(&self, name: &str) -> Option<&Outcome> {
         self.checks.iter().find(|check| check.name == name).map(|check| &check.outcome)
     }
 
-    /// Counts by outcome.
+    /// Returns the counts by outcome.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();

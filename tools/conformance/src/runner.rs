@@ -1,4 +1,4 @@
-//! Runs the selected checks, several at a time, and tells of them in order.
+//! Runner of the selected checks, several at a time, with results in order.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,57 +9,57 @@ use std::time::{Duration, Instant};
 use crate::check::Check;
 use crate::checks::checks;
 use crate::harness::fixture::Fixture;
-use crate::harness::subject::{ORIGINAL_NAME, Subject};
+use crate::harness::plugin_under_test::{ORIGINAL_NAME, PluginUnderTest};
 use crate::memory_kind::MemoryKind;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::report::{CheckReport, Report};
 
-/// Shortest deadline that lets a plugin connect at all.
+/// Shortest deadline in which a plugin can connect.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Why a check has no answer.
+/// Reason of a check that the run's time did not reach.
 const NO_TIME: &str = "the time of the run was over";
 
-/// Why no check was run.
+/// Error of a run that started no check.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A wanted name is neither a check nor a group.
+    /// A selected name is neither a check nor a group.
     #[error("no check and no group is named `{name}`")]
     UnknownCheck {
         /// The name.
         name: String,
     },
-    /// A check cannot do anything in this time.
+    /// The deadline is too short for any check.
     #[error(
         "a deadline of {deadline:?} per check is too short; \
          it must be at least {SHORTEST_DEADLINE:?}"
     )]
     DeadlineTooShort {
-        /// What was asked for.
+        /// The deadline of the options.
         deadline: Duration,
     },
-    /// The hardware plugin registers and receives GPU memory. What it does with other memory says
-    /// nothing about it.
+    /// The options name other memory for the hardware plugin, which registers and receives GPU
+    /// memory alone.
     #[error(
         "this is the hardware plugin ({ORIGINAL_NAME}), which receives into GPU memory alone: \
          checks over {memory} memory would say nothing about it; check it over cuda memory"
     )]
     HardwareMemory {
-        /// What was asked for.
+        /// The kind of memory of the options.
         memory: MemoryKind,
     },
 }
 
-/// Runs the checks that `options` selects and tells `on_result` of each, in order, as soon as it
-/// and those before it have ended.
+/// Runs the checks that `options` select, and calls `on_result` with each report, in order, as soon
+/// as its check and those before it have ended.
 ///
 /// No plugin is loaded into this process. A check takes at most its deadline and a few seconds, and
-/// all of them no longer than [`Options::time`].
+/// the run at most [`Options::time`].
 ///
 /// # Errors
-/// [`RunError`] when the options make no sense; what the plugin does is in the report.
+/// [`RunError`] when the options are invalid; errors of the plugin are in the report.
 pub fn run(options: &Options, on_result: &mut dyn FnMut(&CheckReport)) -> Result<Report, RunError> {
     if options.deadline < SHORTEST_DEADLINE {
         return Err(RunError::DeadlineTooShort { deadline: options.deadline });
@@ -73,15 +73,15 @@ pub fn run(options: &Options, on_result: &mut dyn FnMut(&CheckReport)) -> Result
     }
     let end = options.time.map(|time| Instant::now() + time);
     let patience = end.map_or(options.deadline, |end| left(end).min(options.deadline));
-    let subject = Subject::of(options, Instant::now() + patience)
+    let plugin = PluginUnderTest::examine(options, Instant::now() + patience)
         .map_err(|memory| RunError::HardwareMemory { memory })?;
-    let mut report = Report { memory: subject.memory, ..Report::default() };
+    let mut report = Report { memory: plugin.memory, ..Report::default() };
     let selected: Vec<&Check> =
         checks().iter().filter(|check| options.selects(check.name)).collect();
     in_order(
-        subject.jobs().get(),
+        plugin.jobs().get(),
         &selected,
-        |check| run_one(&subject, check, end),
+        |check| run_one(&plugin, check, end),
         |result| {
             on_result(&result);
             report.checks.push(result);
@@ -90,9 +90,9 @@ pub fn run(options: &Options, on_result: &mut dyn FnMut(&CheckReport)) -> Result
     Ok(report)
 }
 
-/// Gives each of `items` to `work`, `jobs` at a time, and the results to `take` in the order of the
-/// items. The threads that work do not end before their results are there, so an agent, which dies
-/// with the thread that started it, does not die early.
+/// Calls `work` with each of `items`, `jobs` at a time, and `take` with the results in the order of
+/// the items. A working thread outlives its results, so an agent, which dies with the thread that
+/// started it, does not die early.
 fn in_order<T: Sync, R: Send>(
     jobs: usize,
     items: &[T],
@@ -128,13 +128,14 @@ fn in_order<T: Sync, R: Send>(
     });
 }
 
+/// Returns the time until `end`.
 fn left(end: Instant) -> Duration {
     end.saturating_duration_since(Instant::now())
 }
 
-/// `end`: of the run.
-fn run_one(subject: &Subject<'_>, check: &Check, end: Option<Instant>) -> CheckReport {
-    if check.destructive && !subject.options.destructive {
+/// Runs one check by `end`, the deadline of the run.
+fn run_one(plugin: &PluginUnderTest<'_>, check: &Check, end: Option<Instant>) -> CheckReport {
+    if check.destructive && !plugin.options.destructive {
         let reason = "it crashes version 3.1.9; ask for destructive checks to run it".to_owned();
         return CheckReport::new(check, Outcome::Skip { reason }, Duration::ZERO);
     }
@@ -144,11 +145,11 @@ fn run_one(subject: &Subject<'_>, check: &Check, end: Option<Instant>) -> CheckR
     if left.is_some_and(|left| left < SHORTEST_DEADLINE) {
         return CheckReport::new(check, no_time(), Duration::ZERO);
     }
-    let fixture = Fixture::new(subject, left);
+    let fixture = Fixture::new(plugin, left);
     let outcome = match (check.body)(&fixture) {
         Ok(()) => Outcome::Pass,
         Err(halt) => match halt.into() {
-            // In its own time it might have been in order.
+            // With the whole of its own time it might have passed.
             Outcome::Fail { .. } if fixture.was_cut_short() => no_time(),
             outcome => outcome,
         },
@@ -162,7 +163,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn results_come_in_order_however_the_work_ends() {
+    fn results_stay_in_order_in_whatever_order_work_ends() {
         let items: Vec<usize> = (0..100).collect();
         for jobs in [1, 3, 200] {
             let mut taken = Vec::new();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_run_at_once_as_were_asked_for() {
+    fn as_many_checks_run_at_once_as_jobs_say() {
         let all_there = Barrier::new(4);
         let mut led = 0;
         let work = |_: &usize| all_there.wait().is_leader();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tcpx_conformance::{
-    CONTRACT, Check, CheckReport, MemoryKind, Options, Outcome, Report, Target, checks,
+    CONTRACT, Check, CheckReport, MemoryKind, Options, Outcome, PluginSource, Report, checks,
     run as run_checks,
 };
 use tcpx_core::PluginChoice;
@@ -186,13 +186,13 @@ fn options(
         return Err(Failure::Usage(text));
     }
     let target = match transport.path() {
-        None => Target::Table,
+        None => PluginSource::Table,
         // Each of the checks would report this.
         Some(path) if !path.is_file() => {
             let missing = LoadError::Missing { path: path.to_owned() };
             return Err(tcpx_core::Error::Load(Arc::new(missing)).into());
         }
-        Some(path) => Target::Path(path.to_owned()),
+        Some(path) => PluginSource::Path(path.to_owned()),
     };
     let mut options = Options::new(target);
     if transport.plugin == PluginChoice::Devmem {

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! Every command, carried out: the raw calls, with outputs preset so that an untouched one shows,
-//! and the accesses to memory.
+//! Execution of commands: raw calls, with outputs preset so that an untouched one shows, and
+//! accesses to memory.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
@@ -13,32 +13,31 @@ use tcpx_sys::{
     Entries, LoadError, NcclNetV7, NetDeviceHandle, NetProperties, Plugin, log_callback,
 };
 
-use super::device_memory::{Memory, on_gpu};
+use super::agent_memory::{AgentMemory, on_gpu};
 use super::host_memory::{self, address, pointer};
-use super::own_time::OwnTime;
 use super::stream;
-use crate::link::command::{Answer, Commands};
+use super::thread_time::ThreadTime;
+use crate::link::command::{Commands, Reply};
 use crate::link::values::{
-    Census, Counted, DeviceArgument, LoadFailure, Loaded, Made, Properties, Stream, StreamQueue,
-    Tested, UNTOUCHED, UNTOUCHED_INT,
+    CountReply, DeviceArgument, LoadFailure, LoadedTable, PointerReply, ProcessResources,
+    Properties, Stream, StreamQueue, TestReply, UNTOUCHED, UNTOUCHED_INT,
 };
 use crate::message::pattern::Mismatch;
 use crate::message::unpack_row::Entry;
-use crate::options::Target;
+use crate::options::PluginSource;
 
 /// Longest string that is read from the plugin.
 const MAX_STRING_BYTES: usize = 4096;
-/// Members of each array that `irecv` and `iflush` are given: more than any `n` that a check
-/// passes.
-const ARRAY: usize = 8;
+/// Length of each array that `irecv` and `iflush` get: more than any `n` that a check passes.
+const ARRAY_LEN: usize = 8;
 
-/// What an agent works with.
+/// State of an agent: its plugin and its memory.
 pub(super) struct Agent<'gpu> {
-    target: Target,
+    target: PluginSource,
     table: Option<fn() -> NcclNetV7>,
     /// The plugin's functions, once it is loaded.
     entries: Option<Entries>,
-    memory: Memory<'gpu>,
+    memory: AgentMemory<'gpu>,
 }
 
 /// Calls one of the plugin's functions. An agent without a plugin cannot.
@@ -53,65 +52,65 @@ macro_rules! plugin {
     }};
 }
 
-/// The same, of a function whose last argument is a pointer that it makes.
-macro_rules! made {
+/// Calls a function whose last argument is an output pointer, and returns code and pointer.
+macro_rules! pointer_reply {
     ($agent:ident.$member:ident($($argument:expr),* $(,)?)) => {{
         let mut out = pointer(UNTOUCHED);
         let result = plugin!($agent.$member($($argument),*, &raw mut out));
-        Ok(Made { rc: result.0, pointer: address(out) })
+        Ok(PointerReply { rc: result.0, pointer: address(out) })
     }};
 }
 
 impl<'gpu> Agent<'gpu> {
     pub(super) const fn new(
-        target: Target,
+        target: PluginSource,
         table: Option<fn() -> NcclNetV7>,
-        memory: Memory<'gpu>,
+        memory: AgentMemory<'gpu>,
     ) -> Self {
         Self { target, table, entries: None, memory }
     }
 }
 
 impl Commands for Agent<'_> {
-    fn load(&mut self) -> Answer<Result<Loaded, LoadFailure>> {
+    fn load(&mut self) -> Reply<Result<LoadedTable, LoadFailure>> {
         let plugin = match (&self.target, self.table) {
             // SAFETY: the user who started the run vouches for the file; loading it happens in this
             // process only.
-            (Target::Path(path), _) => unsafe { Plugin::load(path, &[]) },
-            (Target::Table, Some(table)) => {
+            (PluginSource::Path(path), _) => unsafe { Plugin::load(path, &[]) },
+            (PluginSource::Table, Some(table)) => {
                 // SAFETY: the program handed over its own table, whose name and functions live as
                 // long as it does.
                 unsafe { Plugin::from_table(Path::new("the program's own"), table(), &[]) }
             }
-            (Target::Table, None) => {
-                let text = "the program has no table of its own".to_owned();
-                return Ok(Err(LoadFailure { member: false, text }));
+            (PluginSource::Table, None) => {
+                let text = "the program passed no table to child_main".to_owned();
+                return Ok(Err(LoadFailure { has_null_member: false, text }));
             }
         };
         Ok(match plugin {
             Ok(plugin) => {
                 self.entries = Some(*plugin.entries());
                 let dma_buf = plugin.table().reg_mr_dma_buf.is_some();
-                Ok(Loaded { name: plugin.name().to_owned(), dma_buf })
+                Ok(LoadedTable { name: plugin.name().to_owned(), dma_buf })
             }
             Err(error) => {
                 let member = matches!(error, LoadError::NullMember { .. });
-                Err(LoadFailure { member, text: error.to_string() })
+                Err(LoadFailure { has_null_member: member, text: error.to_string() })
             }
         })
     }
 
-    fn init(&mut self, logger: bool) -> Answer<i32> {
+    fn init(&mut self, logger: bool) -> Reply<i32> {
         Ok(plugin!(self.init(logger.then(log_callback))).0)
     }
 
-    fn devices(&mut self) -> Answer<Counted> {
+    fn devices(&mut self) -> Reply<CountReply> {
         let mut count = UNTOUCHED_INT;
         let result = plugin!(self.devices(&raw mut count));
-        Ok(Counted { rc: result.0, count })
+        Ok(CountReply { rc: result.0, count })
     }
 
-    fn properties(&mut self, dev: i32) -> Answer<Properties> {
+    fn properties(&mut self, dev: i32) -> Reply<Properties> {
         // NULL strings, since a refusing plugin leaves them.
         let mut props = NetProperties {
             name: ptr::null(),
@@ -146,16 +145,16 @@ impl Commands for Agent<'_> {
         })
     }
 
-    fn listen(&mut self, dev: i32, handle: u64) -> Answer<Made> {
-        made!(self.listen(dev, pointer(handle)))
+    fn listen(&mut self, dev: i32, handle: u64) -> Reply<PointerReply> {
+        pointer_reply!(self.listen(dev, pointer(handle)))
     }
 
-    fn connect(&mut self, dev: i32, handle: u64, device: DeviceArgument) -> Answer<Made> {
+    fn connect(&mut self, dev: i32, handle: u64, device: DeviceArgument) -> Reply<PointerReply> {
         let mut out = ptr::null_mut();
         let mut inner = device_handle(device);
-        let device = outer(device, &raw mut inner);
+        let device = device_argument(device, &raw mut inner);
         let result = plugin!(self.connect(dev, pointer(handle), &raw mut out, device));
-        Ok(Made { rc: result.0, pointer: address(out) })
+        Ok(PointerReply { rc: result.0, pointer: address(out) })
     }
 
     fn timed_connect(
@@ -163,30 +162,37 @@ impl Commands for Agent<'_> {
         dev: i32,
         handle: u64,
         device: DeviceArgument,
-    ) -> Answer<(Made, Duration)> {
-        let time = OwnTime::start();
-        let made = self.connect(dev, handle, device)?;
-        Ok((made, time.elapsed()))
+    ) -> Reply<(PointerReply, Duration)> {
+        let time = ThreadTime::start();
+        let reply = self.connect(dev, handle, device)?;
+        Ok((reply, time.elapsed()))
     }
 
-    fn accept(&mut self, listen_comm: u64, device: DeviceArgument) -> Answer<Made> {
+    fn accept(&mut self, listen_comm: u64, device: DeviceArgument) -> Reply<PointerReply> {
         let mut out = ptr::null_mut();
         let mut inner = device_handle(device);
-        let device = outer(device, &raw mut inner);
+        let device = device_argument(device, &raw mut inner);
         let result = plugin!(self.accept(pointer(listen_comm), &raw mut out, device));
-        Ok(Made { rc: result.0, pointer: address(out) })
+        Ok(PointerReply { rc: result.0, pointer: address(out) })
     }
 
-    fn reg_mr(&mut self, comm: u64, data: u64, bytes: i32, kind: i32) -> Answer<Made> {
-        made!(self.reg_mr(pointer(comm), pointer(data), bytes, kind))
+    fn reg_mr(&mut self, comm: u64, data: u64, bytes: i32, kind: i32) -> Reply<PointerReply> {
+        pointer_reply!(self.reg_mr(pointer(comm), pointer(data), bytes, kind))
     }
 
-    fn dereg_mr(&mut self, comm: u64, mhandle: u64) -> Answer<i32> {
+    fn dereg_mr(&mut self, comm: u64, mhandle: u64) -> Reply<i32> {
         Ok(plugin!(self.dereg_mr(pointer(comm), pointer(mhandle))).0)
     }
 
-    fn isend(&mut self, comm: u64, data: u64, bytes: i32, tag: i32, mhandle: u64) -> Answer<Made> {
-        made!(self.isend(pointer(comm), pointer(data), bytes, tag, pointer(mhandle)))
+    fn isend(
+        &mut self,
+        comm: u64,
+        data: u64,
+        bytes: i32,
+        tag: i32,
+        mhandle: u64,
+    ) -> Reply<PointerReply> {
+        pointer_reply!(self.isend(pointer(comm), pointer(data), bytes, tag, pointer(mhandle)))
     }
 
     fn irecv(
@@ -197,51 +203,52 @@ impl Commands for Agent<'_> {
         bytes: i32,
         tag: Option<i32>,
         mhandle: u64,
-    ) -> Answer<Made> {
-        let (mut datas, mut mhandles) = ([pointer(data); ARRAY], [pointer(mhandle); ARRAY]);
-        let (mut sizes, mut tags) = ([bytes; ARRAY], tag.map(|tag| [tag; ARRAY]));
+    ) -> Reply<PointerReply> {
+        let (mut datas, mut mhandles) = ([pointer(data); ARRAY_LEN], [pointer(mhandle); ARRAY_LEN]);
+        let (mut sizes, mut tags) = ([bytes; ARRAY_LEN], tag.map(|tag| [tag; ARRAY_LEN]));
         let tags = tags.as_mut().map_or(ptr::null_mut(), |tags| tags.as_mut_ptr());
         let (datas, mhandles) = (datas.as_mut_ptr(), mhandles.as_mut_ptr());
-        made!(self.irecv(pointer(comm), n, datas, sizes.as_mut_ptr(), tags, mhandles))
+        pointer_reply!(self.irecv(pointer(comm), n, datas, sizes.as_mut_ptr(), tags, mhandles))
     }
 
-    fn iflush(&mut self, comm: u64, n: i32, request: u64) -> Answer<Counted> {
-        let (mut datas, mut mhandles) = ([ptr::null_mut(); ARRAY], [ptr::null_mut(); ARRAY]);
-        let (mut sizes, mut existing) = ([UNTOUCHED_INT; ARRAY], pointer(request));
+    fn iflush(&mut self, comm: u64, n: i32, request: u64) -> Reply<CountReply> {
+        let (mut datas, mut mhandles) =
+            ([ptr::null_mut(); ARRAY_LEN], [ptr::null_mut(); ARRAY_LEN]);
+        let (mut sizes, mut existing) = ([UNTOUCHED_INT; ARRAY_LEN], pointer(request));
         let (datas, mhandles) = (datas.as_mut_ptr(), mhandles.as_mut_ptr());
         let existing = &raw mut existing;
         let result =
             plugin!(self.iflush(pointer(comm), n, datas, sizes.as_mut_ptr(), mhandles, existing));
-        Ok(Counted { rc: result.0, count: sizes[0] })
+        Ok(CountReply { rc: result.0, count: sizes[0] })
     }
 
-    fn test(&mut self, request: u64) -> Answer<Tested> {
+    fn test(&mut self, request: u64) -> Reply<TestReply> {
         let (mut done, mut sizes) = (UNTOUCHED_INT, UNTOUCHED_INT);
         let result = plugin!(self.test(pointer(request), &raw mut done, &raw mut sizes));
-        Ok(Tested { rc: result.0, done, sizes })
+        Ok(TestReply { rc: result.0, done, sizes })
     }
 
-    fn irecv_consumed(&mut self, comm: u64, n: i32, request: u64) -> Answer<i32> {
+    fn irecv_consumed(&mut self, comm: u64, n: i32, request: u64) -> Reply<i32> {
         Ok(plugin!(self.irecv_consumed(pointer(comm), n, pointer(request))).0)
     }
 
-    fn close_send(&mut self, comm: u64) -> Answer<i32> {
+    fn close_send(&mut self, comm: u64) -> Reply<i32> {
         Ok(plugin!(self.close_send(pointer(comm))).0)
     }
 
-    fn close_recv(&mut self, comm: u64) -> Answer<i32> {
+    fn close_recv(&mut self, comm: u64) -> Reply<i32> {
         Ok(plugin!(self.close_recv(pointer(comm))).0)
     }
 
-    fn close_listen(&mut self, comm: u64) -> Answer<i32> {
+    fn close_listen(&mut self, comm: u64) -> Reply<i32> {
         Ok(plugin!(self.close_listen(pointer(comm))).0)
     }
 
-    fn get_device_mr(&mut self, comm: u64, mhandle: u64) -> Answer<Made> {
-        made!(self.get_device_mr(pointer(comm), pointer(mhandle)))
+    fn get_device_mr(&mut self, comm: u64, mhandle: u64) -> Reply<PointerReply> {
+        pointer_reply!(self.get_device_mr(pointer(comm), pointer(mhandle)))
     }
 
-    fn send_stream(&mut self, stream: Stream) -> Answer<Result<(), String>> {
+    fn send_stream(&mut self, stream: Stream) -> Reply<Result<(), String>> {
         Ok(stream::send(self, &stream))
     }
 
@@ -249,55 +256,58 @@ impl Commands for Agent<'_> {
         &mut self,
         stream: Stream,
         queue: Option<StreamQueue>,
-    ) -> Answer<Result<(), String>> {
+    ) -> Reply<Result<(), String>> {
         Ok(stream::receive(self, &stream, queue))
     }
 
-    fn allocate(&mut self, bytes: u64) -> Answer<u64> {
+    fn allocate(&mut self, bytes: u64) -> Reply<u64> {
         host_memory::allocate(bytes)
     }
 
-    fn allocate_device(&mut self, bytes: u64) -> Answer<u64> {
+    fn allocate_device(&mut self, bytes: u64) -> Reply<u64> {
         self.memory.allocate_device(bytes)
     }
 
-    fn read_bytes(&mut self, at: u64, bytes: u32) -> Answer<Vec<u8>> {
+    fn read_bytes(&mut self, at: u64, bytes: u32) -> Reply<Vec<u8>> {
         self.memory.read(at, bytes as usize).map_err(on_gpu)
     }
 
-    fn word(&mut self, at: u64) -> Answer<u64> {
+    fn word(&mut self, at: u64) -> Reply<u64> {
         self.memory.read_word(at).map_err(on_gpu)
     }
 
-    fn write(&mut self, at: u64, bytes: Vec<u8>) -> Answer<()> {
+    fn write(&mut self, at: u64, bytes: Vec<u8>) -> Reply<()> {
         self.memory.write(at, &bytes).map_err(on_gpu)
     }
 
-    fn fill(&mut self, at: u64, bytes: u64, seed: u64) -> Answer<()> {
+    fn fill(&mut self, at: u64, bytes: u64, seed: u64) -> Reply<()> {
         self.memory.fill(at, bytes as usize, seed).map_err(on_gpu)
     }
 
-    fn verify(&mut self, at: u64, bytes: u64, seed: u64) -> Answer<Option<Mismatch>> {
+    fn verify(&mut self, at: u64, bytes: u64, seed: u64) -> Reply<Option<Mismatch>> {
         self.memory.verify(at, bytes as usize, seed).map_err(on_gpu)
     }
 
-    fn gather(&mut self, bounce: u64, entries: Vec<Entry>, to: u64) -> Answer<()> {
+    fn gather(&mut self, bounce: u64, entries: Vec<Entry>, to: u64) -> Reply<()> {
         self.memory.gather(bounce, &entries, to).map_err(on_gpu)
     }
 
-    fn mapped_bytes(&mut self, at: u64) -> Answer<Option<u64>> {
+    fn mapped_bytes(&mut self, at: u64) -> Reply<Option<u64>> {
         self.memory.mapped_bytes(at).map_err(|error| format!("the memory map: {error}"))
     }
 
-    fn census(&mut self) -> Answer<Census> {
+    fn resources(&mut self) -> Reply<ProcessResources> {
         let count = |folder| std::fs::read_dir(folder).map(|entries| entries.count() as u64);
-        let census = || -> io::Result<Census> {
-            Ok(Census { descriptors: count("/proc/self/fd")?, threads: count("/proc/self/task")? })
+        let measure = || -> io::Result<ProcessResources> {
+            Ok(ProcessResources {
+                descriptors: count("/proc/self/fd")?,
+                threads: count("/proc/self/task")?,
+            })
         };
-        census().map_err(|error| format!("the census: {error}"))
+        measure().map_err(|error| format!("the resources of the agent: {error}"))
     }
 
-    fn descriptor(&mut self, number: i32) -> Answer<Option<(u64, u64)>> {
+    fn descriptor(&mut self, number: i32) -> Reply<Option<(u64, u64)>> {
         let mut found = MaybeUninit::<libc::stat>::uninit();
         // SAFETY: the place is large enough; on a number that is no descriptor fstat fails.
         let result = unsafe { libc::fstat(number, found.as_mut_ptr()) };
@@ -308,22 +318,22 @@ impl Commands for Agent<'_> {
         }))
     }
 
-    fn use_gpu(&mut self, ordinal: u32) -> Answer<()> {
-        // Held until the process ends, as requests may refer to its memory until then.
+    fn use_gpu(&mut self, ordinal: u32) -> Reply<()> {
+        // The GPU stays open until the process ends, since requests may refer to its memory.
         let gpu: &CudaGpu = Box::leak(Box::new(CudaGpu::open(ordinal).map_err(on_gpu)?));
         std::mem::forget(gpu.enter().map_err(on_gpu)?);
-        self.memory = Memory::new(Some(gpu));
+        self.memory = AgentMemory::new(Some(gpu));
         Ok(())
     }
 
-    fn default_sigpipe(&mut self) -> Answer<()> {
+    fn default_sigpipe(&mut self) -> Reply<()> {
         // SAFETY: SIG_DFL runs no code of this process.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         Ok(())
     }
 }
 
-/// The pointer behind the last argument of `connect` and `accept`.
+/// Returns the device handle that the last argument of `connect` and `accept` points to.
 fn device_handle(device: DeviceArgument) -> *mut NetDeviceHandle {
     match device {
         DeviceArgument::Null | DeviceArgument::PointsToNull => ptr::null_mut(),
@@ -331,11 +341,16 @@ fn device_handle(device: DeviceArgument) -> *mut NetDeviceHandle {
     }
 }
 
-/// That argument itself.
-fn outer(device: DeviceArgument, inner: *mut *mut NetDeviceHandle) -> *mut *mut NetDeviceHandle {
+/// Returns the last argument of `connect` and `accept`: NULL, or the address of `inner`.
+fn device_argument(
+    device: DeviceArgument,
+    inner: *mut *mut NetDeviceHandle,
+) -> *mut *mut NetDeviceHandle {
     if device == DeviceArgument::Null { ptr::null_mut() } else { inner }
 }
 
+/// Copies a C string, up to `MAX_STRING_BYTES`; `None` for NULL.
+///
 /// # Safety
 /// `text` is NULL or points to a NUL-terminated string.
 unsafe fn text(text: *const c_char) -> Option<String> {

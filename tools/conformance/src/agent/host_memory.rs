@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Memory that the host reaches, by number.
+//! Memory that the CPU reaches, by address.
 //!
 //! The process is expendable: a wrong address ends it, and with it the check, but never the program
 //! that runs the checks. Nothing here forms a reference to memory that the plugin may write.
@@ -7,30 +7,31 @@
 use std::io;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 
-use crate::link::command::Answer;
+use crate::link::command::Reply;
 use crate::message::unpack_row::Entry;
 
-/// At least this much behind each allocation cannot be touched.
+/// Bytes behind each allocation that no access may touch.
 const FENCE_BYTES: usize = 64 * 1024;
 
-/// The pointer behind a number that a check sent.
+/// Returns the pointer of an address that a check sent.
 pub(super) fn pointer<T>(address: u64) -> *mut T {
     with_exposed_provenance_mut(address as usize)
 }
 
-/// The number that stands for a pointer.
+/// Returns the address of a pointer, as it travels to a check.
 pub(super) fn address<T>(pointer: *const T) -> u64 {
     pointer.expose_provenance() as u64
 }
 
-/// Page-aligned, zeroed, never freed: requests may refer to it until the process ends. An access
-/// beyond its last page ends the process. Pages that are never touched cost nothing.
-pub(super) fn allocate(bytes: u64) -> Answer<u64> {
+/// Allocates memory, page-aligned and zeroed, and returns its address. It is never freed, since
+/// requests may refer to it until the process ends. An access beyond its last page ends the
+/// process. Untouched pages cost nothing.
+pub(super) fn allocate(bytes: u64) -> Reply<u64> {
     let failure = |why: String| format!("cannot allocate {bytes} bytes: {why}");
     let mapped = usize::try_from(bytes.max(1)).ok();
     let whole = mapped.and_then(|mapped| mapped.checked_add(FENCE_BYTES));
     let (Some(mapped), Some(whole)) = (mapped, whole) else {
-        return Err(failure("there are no such addresses".to_owned()));
+        return Err(failure("the address space is smaller".to_owned()));
     };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: without a place and a file it touches nothing that exists.
@@ -45,7 +46,7 @@ pub(super) fn allocate(bytes: u64) -> Answer<u64> {
     }
 }
 
-/// Copies bytes out. The plugin may own them, so they are read as memory that other code writes.
+/// Copies bytes out with volatile reads, since the plugin may write them at the same time.
 pub(super) fn read(at: u64, bytes: usize) -> Vec<u8> {
     let mut copy = vec![0; bytes];
     // SAFETY: the check names bytes that it allocated or that the plugin published; see the head of
@@ -54,27 +55,27 @@ pub(super) fn read(at: u64, bytes: usize) -> Vec<u8> {
     copy
 }
 
-/// One aligned word, in a single access.
+/// Reads one aligned word in a single access.
 pub(super) fn read_word(at: u64) -> u64 {
     // SAFETY: the check names a word of the unpack queue, whose words are aligned; see the head of
     // this file.
     unsafe { with_exposed_provenance::<u64>(at as usize).read_volatile() }
 }
 
+/// Copies `bytes` to `at`.
 pub(super) fn write(at: u64, bytes: &[u8]) {
     // SAFETY: the check names memory that it allocated, of at least this length; a fresh vector
     // does not overlap it.
     unsafe { pointer::<u8>(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }
 
-/// Copies each entry to its place; the check has bounded the destinations.
+/// Copies each entry to its destination. The check has bounded the destinations.
 pub(super) fn gather(bounce: u64, entries: &[Entry], to: u64) {
     let (bounce, to): (*const u8, *mut u8) =
         (with_exposed_provenance(bounce as usize), pointer(to));
     for entry in entries {
-        // SAFETY: the destination was checked against the buffer by the check. The source is the
-        // plugin's word; if the source lies outside the bounce buffer, this process is what pays
-        // for the error.
+        // SAFETY: the check has bounded the destination by its buffer. The plugin states the
+        // source; if it lies outside the bounce buffer, the error ends this process alone.
         unsafe {
             copy_volatile(
                 bounce.add(entry.src_off as usize),
@@ -107,12 +108,13 @@ pub(super) unsafe fn copy_volatile(from: *const u8, to: *mut u8, bytes: usize) {
     (head + words * size_of::<u64>()..bytes).for_each(byte);
 }
 
-/// Bytes from `at` to the end of the readable mappings that follow it without a gap; `None` if none
-/// holds it.
+/// Returns the bytes from `at` to the end of the readable mappings that follow it without a gap;
+/// `None` if no mapping holds it.
 pub(super) fn mapped_bytes(at: u64) -> io::Result<Option<u64>> {
     Ok(mapped_in(&std::fs::read_to_string("/proc/self/maps")?, at))
 }
 
+/// Returns the mapped bytes behind `at` by the text of `/proc/self/maps`.
 fn mapped_in(maps: &str, at: u64) -> Option<u64> {
     let mut end = None;
     for line in maps.lines() {
@@ -143,11 +145,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_is_zeroed_and_ends_where_it_should() {
+    fn an_allocation_is_zeroed_and_ends_at_its_last_page() {
         for bytes in [0, 1, 4096, 3 << 20] {
             let at = allocate(bytes).expect("memory");
             assert_eq!(read(at, bytes as usize), vec![0; bytes as usize]);
-            let mapped = mapped_bytes(at).expect("the system tells").expect("it is there");
+            let mapped = mapped_bytes(at).expect("maps are readable").expect("it is mapped");
             assert!(at.is_multiple_of(4096) && mapped >= bytes && mapped < bytes + (64 << 10));
         }
         assert!(allocate(u64::MAX).is_err() && allocate(1 << 60).is_err());

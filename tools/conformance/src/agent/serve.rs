@@ -9,18 +9,18 @@ use std::process::ExitCode;
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::NcclNetV7;
 
+use super::agent_memory::AgentMemory;
 use super::commands::Agent;
-use super::device_memory::Memory;
-use crate::link::command::{Answer, Command};
+use crate::link::command::{Command, Reply};
 use crate::link::socket::{LINK_VARIABLE, Link};
-use crate::link::values::Assignment;
+use crate::link::values::AgentSetup;
 
 /// Runs this process as an agent if it was started as one.
 ///
-/// Call it first thing in `main`, before any thread, and return its answer if there is one. `table`
-/// is the plugin behind [`Target::Table`](crate::Target::Table), and is not called otherwise. The
-/// plugin's warnings go to standard error, unless the program has a `tracing` subscriber already.
-/// When an agent dies, the last line there ends up in the report.
+/// Call it first thing in `main`, before any thread, and return its exit code if there is one.
+/// `table` is the plugin behind [`PluginSource::Table`](crate::PluginSource::Table), and is not
+/// called otherwise. The plugin's warnings go to standard error, unless the program has a `tracing`
+/// subscriber already. When an agent dies, its last line there is in the report.
 pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     let link = std::env::var(LINK_VARIABLE).ok()?;
     let log =
@@ -32,14 +32,13 @@ pub fn child_main(table: Option<fn() -> NcclNetV7>) -> Option<ExitCode> {
     let served = inherited_link(&link).and_then(|link| serve(link, table));
     Some(match served {
         Ok(()) => ExitCode::SUCCESS,
-        // The check is gone, or the variable was not set by a check: there is no recipient for an
-        // error.
+        // The check is gone, or no check set the variable: an error has no recipient.
         Err(_) => ExitCode::FAILURE,
     })
 }
 
-/// Takes over the descriptor that the parent named. It is closed on exec, so a program that the
-/// plugin starts cannot take itself for an agent.
+/// Takes over the descriptor that the parent named, and closes it on exec: a program that the
+/// plugin starts is no agent.
 fn inherited_link(text: &str) -> io::Result<Link> {
     let descriptor: RawFd = text.parse().map_err(io::Error::other)?;
     // SAFETY: F_SETFD takes an integer and touches no memory; on a number that is no descriptor it
@@ -54,10 +53,10 @@ fn inherited_link(text: &str) -> io::Result<Link> {
     Ok(Link::new(UnixStream::from(owned)))
 }
 
-/// Answers commands until the check closes the link.
+/// Executes commands until the check closes the link.
 fn serve(mut link: Link, table: Option<fn() -> NcclNetV7>) -> io::Result<()> {
-    let assignment: Assignment = link.receive(None)?;
-    let gpu = assignment.gpu.map(CudaGpu::open).transpose();
+    let setup: AgentSetup = link.receive(None)?;
+    let gpu = setup.gpu.map(CudaGpu::open).transpose();
     // Plugins read the GPU off the thread that calls them, which is this one.
     let entered = gpu.as_ref().map(|gpu| gpu.as_ref().map(CudaGpu::enter).transpose());
     let failure = match &entered {
@@ -65,8 +64,8 @@ fn serve(mut link: Link, table: Option<fn() -> NcclNetV7>) -> io::Result<()> {
         Ok(Err(error)) => Some(error.to_string()),
         Err(error) => Some(error.to_string()),
     };
-    let memory = Memory::new(gpu.as_ref().ok().and_then(Option::as_ref));
-    let mut agent = Agent::new(assignment.target, table, memory);
+    let memory = AgentMemory::new(gpu.as_ref().ok().and_then(Option::as_ref));
+    let mut agent = Agent::new(setup.target, table, memory);
     loop {
         let command: Command = match link.receive(None) {
             Ok(command) => command,
@@ -74,10 +73,10 @@ fn serve(mut link: Link, table: Option<fn() -> NcclNetV7>) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         match &failure {
-            None => command.answer(&mut agent, &mut link)?,
-            // An answer that says no has the same bytes whatever was asked.
+            None => command.execute(&mut agent, &mut link)?,
+            // A refusal has the same bytes for every command.
             Some(reason) => {
-                link.send(&Answer::<()>::Err(format!("holding the GPU: {reason}")), None)?;
+                link.send(&Reply::<()>::Err(format!("holding the GPU: {reason}")), None)?;
             }
         }
     }

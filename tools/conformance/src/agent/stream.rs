@@ -6,27 +6,30 @@ use std::time::{Duration, Instant};
 use tcpx_sys::{LoadMeta, MAX_REQUESTS, UNPACK_QUEUE_DEPTH};
 
 use crate::link::command::Commands;
-use crate::link::values::{Stream, StreamQueue, Tested};
+use crate::link::values::{Stream, StreamQueue, TestReply};
 use crate::message::unpack_row;
 
 /// Requests in flight at each end.
 const WINDOW: usize = MAX_REQUESTS;
 
-/// Ends a loop in which nothing completes.
-struct Stall {
+/// Timer that ends a loop in which nothing completes.
+struct StallTimer {
     limit: Duration,
     last: Instant,
 }
 
-impl Stall {
+impl StallTimer {
+    /// Starts a timer of `stall_ms` milliseconds.
     fn new(stall_ms: u64) -> Self {
         Self { limit: Duration::from_millis(stall_ms), last: Instant::now() }
     }
 
-    fn moved(&mut self) {
+    /// Restarts the timer after a completion.
+    fn restart(&mut self) {
         self.last = Instant::now();
     }
 
+    /// Fails if nothing has completed for the whole limit.
     fn check(&self, what: &str, message: u64) -> Result<(), String> {
         if self.last.elapsed() < self.limit {
             return Ok(());
@@ -38,28 +41,28 @@ impl Stall {
 /// Sends `stream.messages` messages and waits for the last to be done.
 pub(super) fn send(agent: &mut impl Commands, stream: &Stream) -> Result<(), String> {
     let (mut inflight, mut posted, mut done) = (VecDeque::with_capacity(WINDOW), 0, 0);
-    let mut stall = Stall::new(stream.stall_ms);
+    let mut stall = StallTimer::new(stream.stall_ms);
     while done < stream.messages {
         while posted < stream.messages && inflight.len() < WINDOW {
-            // The place of the oldest message is free again once its send is done.
+            // The buffer of the oldest message is free again once its send is done.
             let place = stream.buffer + (posted % WINDOW as u64) * u64::from(stream.message_bytes);
             agent.fill(place, u64::from(stream.message_bytes), stream.first_seed + posted)?;
             let bytes = int(stream.message_bytes)?;
-            let made = agent.isend(stream.comm, place, bytes, 0, stream.mhandle)?;
-            if made.rc != 0 {
+            let reply = agent.isend(stream.comm, place, bytes, 0, stream.mhandle)?;
+            if reply.rc != 0 {
                 return Err(format!(
                     "isend of message {posted} returned {} with {} in flight",
-                    made.rc,
+                    reply.rc,
                     inflight.len()
                 ));
             }
-            inflight.push_back(made.pointer);
+            inflight.push_back(reply.pointer);
             posted += 1;
         }
-        if finished(agent, inflight[0], done)? {
+        if test_once(agent, inflight[0], done)? {
             inflight.pop_front();
             done += 1;
-            stall.moved();
+            stall.restart();
         }
         stall.check("the send", done)?;
     }
@@ -74,24 +77,24 @@ pub(super) fn receive(
 ) -> Result<(), String> {
     let scratch = agent.allocate(u64::from(stream.message_bytes))?;
     let (mut inflight, mut posted, mut done) = (VecDeque::with_capacity(WINDOW), 0, 0);
-    let mut stall = Stall::new(stream.stall_ms);
+    let mut stall = StallTimer::new(stream.stall_ms);
     while done < stream.messages {
         while posted < stream.messages && inflight.len() < WINDOW {
             let place = stream.buffer + (posted % WINDOW as u64) * u64::from(stream.message_bytes);
             let bytes = int(stream.message_bytes)?;
-            let made = agent.irecv(stream.comm, 1, place, bytes, Some(0), stream.mhandle)?;
-            if made.rc != 0 {
+            let reply = agent.irecv(stream.comm, 1, place, bytes, Some(0), stream.mhandle)?;
+            if reply.rc != 0 {
                 return Err(format!(
                     "irecv of message {posted} returned {} with {} in flight",
-                    made.rc,
+                    reply.rc,
                     inflight.len()
                 ));
             }
-            inflight.push_back((made.pointer, place));
+            inflight.push_back((reply.pointer, place));
             posted += 1;
         }
         let (request, place) = inflight[0];
-        if finished(agent, request, done)? {
+        if test_once(agent, request, done)? {
             let bytes = match &queue {
                 Some(queue) => {
                     unpack(agent, queue, done, stream.message_bytes, scratch)?;
@@ -109,22 +112,24 @@ pub(super) fn receive(
             }
             inflight.pop_front();
             done += 1;
-            stall.moved();
+            stall.restart();
         }
         stall.check("the receive", done)?;
     }
     Ok(())
 }
 
+/// Converts a byte count to the type that the plugin takes.
 fn int(bytes: u32) -> Result<i32, String> {
     i32::try_from(bytes).map_err(|_| format!("a message of {bytes} bytes"))
 }
 
-fn finished(agent: &mut impl Commands, request: u64, message: u64) -> Result<bool, String> {
+/// Tests a request once and returns whether it is done.
+fn test_once(agent: &mut impl Commands, request: u64, message: u64) -> Result<bool, String> {
     match agent.test(request)? {
-        Tested { rc: 0, done: 0, .. } => Ok(false),
-        Tested { rc: 0, done: 1, .. } => Ok(true),
-        Tested { rc, done, .. } => {
+        TestReply { rc: 0, done: 0, .. } => Ok(false),
+        TestReply { rc: 0, done: 1, .. } => Ok(true),
+        TestReply { rc, done, .. } => {
             Err(format!("test of message {message} returned {rc} with done {done}"))
         }
     }

@@ -3,11 +3,13 @@
 //! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
+use crate::harness::check_result::{
+    CheckResult, differs, fail, may_die, require, require_rc, skip,
+};
 use crate::harness::fixture::Fixture;
-use crate::harness::subject::ORIGINAL_NAME;
+use crate::harness::plugin_under_test::ORIGINAL_NAME;
 use crate::harness::symbols;
-use crate::harness::verdict::{Verdict, differs, fail, may_die, require, require_rc, skip};
-use crate::link::values::{Loaded, Properties};
+use crate::link::values::{LoadedTable, Properties};
 
 checks! { Abi:
     "abi.symbol", "§1.1", symbol => "the file exports ncclNetPlugin_v7 as a table of 152 bytes";
@@ -27,9 +29,9 @@ checks! { Abi:
     "abi.properties_range", "§1.6", range => "getProperties refuses a device beyond the last";
 }
 
-/// Properties of every device.
-fn all(fixture: &Fixture<'_>) -> Verdict<Vec<Properties>> {
-    let process = fixture.ready()?;
+/// Returns the properties of every device.
+fn all_properties(fixture: &Fixture<'_>) -> CheckResult<Vec<Properties>> {
+    let process = fixture.ready_agent()?;
     let count = process.devices()?.count;
     let of = |dev| {
         let properties = process.properties(dev)?;
@@ -39,20 +41,20 @@ fn all(fixture: &Fixture<'_>) -> Verdict<Vec<Properties>> {
     (0..count).map(of).collect()
 }
 
-fn symbol(fixture: &Fixture<'_>) -> Verdict {
-    if fixture.subject.file().is_none() {
+fn symbol(fixture: &Fixture<'_>) -> CheckResult {
+    if fixture.plugin.file().is_none() {
         return Err(skip("a built-in table has no symbol"));
     }
-    match fixture.table()? {
-        Err(failure) if !failure.member => {
+    match fixture.load_table()? {
+        Err(failure) if !failure.has_null_member => {
             Err(fail("a file with the symbol ncclNetPlugin_v7, 152 bytes long", failure.text))
         }
         _ => Ok(()),
     }
 }
 
-fn other_symbols(fixture: &Fixture<'_>) -> Verdict {
-    let Some(path) = fixture.subject.file() else {
+fn other_symbols(fixture: &Fixture<'_>) -> CheckResult {
+    let Some(path) = fixture.plugin.file() else {
         return Err(skip("a built-in table has no symbol"));
     };
     let found = symbols::plugin_tables(path).map_err(|error| skip(error.to_string()))?;
@@ -60,32 +62,31 @@ fn other_symbols(fixture: &Fixture<'_>) -> Verdict {
     if others.is_empty() {
         return Ok(());
     }
-    // A program that prefers another version would take another table than the one that was
-    // checked.
+    // A program that prefers another version would use a table that was not checked.
     Err(differs(format!("it also exports {}; 3.1.9 does not", others.join(", "))))
 }
 
-/// The table, for checks that only look at it.
-fn table(fixture: &Fixture<'_>) -> Verdict<Loaded> {
-    fixture.table()?.map_err(|failure| skip(failure.text))
+/// Returns the plugin's table; skips the check where the file has none.
+fn table(fixture: &Fixture<'_>) -> CheckResult<LoadedTable> {
+    fixture.load_table()?.map_err(|failure| skip(failure.text))
 }
 
-fn members(fixture: &Fixture<'_>) -> Verdict {
-    match fixture.table()? {
+fn members(fixture: &Fixture<'_>) -> CheckResult {
+    match fixture.load_table()? {
         Ok(_) => Ok(()),
-        Err(failure) if failure.member => Err(fail("a whole table", failure.text)),
+        Err(failure) if failure.has_null_member => Err(fail("a whole table", failure.text)),
         Err(failure) => Err(skip(failure.text)),
     }
 }
 
-fn dma_buf(fixture: &Fixture<'_>) -> Verdict {
+fn dma_buf(fixture: &Fixture<'_>) -> CheckResult {
     if table(fixture)?.dma_buf {
         return Err(differs("regMrDmaBuf is set; it is NULL in 3.1.9"));
     }
     Ok(())
 }
 
-fn name(fixture: &Fixture<'_>) -> Verdict {
+fn name(fixture: &Fixture<'_>) -> CheckResult {
     let name = table(fixture)?.name;
     require(!name.is_empty(), "a name", || "an empty one".to_owned())?;
     if name == ORIGINAL_NAME {
@@ -94,8 +95,8 @@ fn name(fixture: &Fixture<'_>) -> Verdict {
     Err(differs(format!("the name is \"{name}\"; it is \"{ORIGINAL_NAME}\" in 3.1.9")))
 }
 
-fn memory_types(fixture: &Fixture<'_>) -> Verdict {
-    for properties in all(fixture)? {
+fn memory_types(fixture: &Fixture<'_>) -> CheckResult {
+    for properties in all_properties(fixture)? {
         require(properties.ptr_support == 3, "ptrSupport 3 (HOST | CUDA)", || {
             properties.ptr_support.to_string()
         })?;
@@ -103,8 +104,8 @@ fn memory_types(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn limits(fixture: &Fixture<'_>) -> Verdict {
-    for properties in all(fixture)? {
+fn limits(fixture: &Fixture<'_>) -> CheckResult {
+    for properties in all_properties(fixture)? {
         require(properties.max_recvs == 1, "maxRecvs 1", || properties.max_recvs.to_string())?;
         require(properties.max_comms > 0, "a positive maxComms", || {
             properties.max_comms.to_string()
@@ -119,8 +120,8 @@ fn limits(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn net_device(fixture: &Fixture<'_>) -> Verdict {
-    for properties in all(fixture)? {
+fn net_device(fixture: &Fixture<'_>) -> CheckResult {
+    for properties in all_properties(fixture)? {
         let found = (properties.net_device_type, properties.net_device_version);
         require(found == (1, 7), "netDeviceType 1 and netDeviceVersion 7", || {
             format!("{found:?}")
@@ -129,8 +130,8 @@ fn net_device(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn identity(fixture: &Fixture<'_>) -> Verdict {
-    let devices = all(fixture)?;
+fn identity(fixture: &Fixture<'_>) -> CheckResult {
+    let devices = all_properties(fixture)?;
     let mut names = Vec::new();
     for (dev, properties) in devices.iter().enumerate() {
         let Some(name) = properties.name.as_deref().filter(|name| !name.is_empty()) else {
@@ -152,8 +153,8 @@ fn identity(fixture: &Fixture<'_>) -> Verdict {
     require(names.is_sorted(), "devices in the order of their names", || format!("{names:?}"))
 }
 
-fn link(fixture: &Fixture<'_>) -> Verdict {
-    for properties in all(fixture)? {
+fn link(fixture: &Fixture<'_>) -> CheckResult {
+    for properties in all_properties(fixture)? {
         require(properties.speed > 0, "a positive speed in Mbit/s", || {
             properties.speed.to_string()
         })?;
@@ -163,14 +164,14 @@ fn link(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn stable(fixture: &Fixture<'_>) -> Verdict {
-    let process = fixture.ready()?;
+fn stable(fixture: &Fixture<'_>) -> CheckResult {
+    let process = fixture.ready_agent()?;
     let (first, second) = (process.properties(0)?, process.properties(0)?);
     require(first == second, "the same properties twice", || format!("{first:?}, then {second:?}"))
 }
 
-fn range(fixture: &Fixture<'_>) -> Verdict {
-    let process = fixture.ready()?;
+fn range(fixture: &Fixture<'_>) -> CheckResult {
+    let process = fixture.ready_agent()?;
     for dev in [-1, process.devices()?.count] {
         let refused = process.properties(dev).map(|properties| properties.rc);
         may_die(&format!("getProperties of device {dev}"), refused)?;

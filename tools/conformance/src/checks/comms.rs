@@ -5,12 +5,12 @@
 use std::rc::Rc;
 
 use crate::check::checks;
+use crate::harness::agent_process::AgentProcess;
 use crate::harness::calls::CommKind;
-use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::check_result::{CheckResult, require_rc};
+use crate::harness::comm_pair::{CommPair, PostedReceive};
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
-use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, require_rc};
 
 checks! { Comms:
     "comms.listeners", "§2.3", listeners => "several listen comms meet their own peers, last first";
@@ -20,8 +20,8 @@ checks! { Comms:
     "comms.close_one", "§2.12", close_one => "closing one comm leaves the others alone";
 }
 
-/// More comms between two new processes.
-fn comms(fixture: &Fixture<'_>, count: usize) -> Verdict<Vec<CommPair>> {
+/// Connects `count` comms between two new processes.
+fn comms(fixture: &Fixture<'_>, count: usize) -> CheckResult<Vec<CommPair>> {
     let first = fixture.pair()?;
     let (sender, receiver, kind) =
         (first.sender.clone(), first.receiver.clone(), first.memory.pointer_type());
@@ -32,11 +32,11 @@ fn comms(fixture: &Fixture<'_>, count: usize) -> Verdict<Vec<CommPair>> {
     Ok(all)
 }
 
-fn listeners(fixture: &Fixture<'_>) -> Verdict {
-    let (sender, receiver): (Rc<Process>, Rc<Process>) =
-        (fixture.ready()?.into(), fixture.ready()?.into());
+fn listeners(fixture: &Fixture<'_>) -> CheckResult {
+    let (sender, receiver): (Rc<AgentProcess>, Rc<AgentProcess>) =
+        (fixture.ready_agent()?.into(), fixture.ready_agent()?.into());
     let arrange = |_| PendingPair::between(fixture, Rc::clone(&sender), Rc::clone(&receiver));
-    let pending_pairs: Vec<PendingPair> = (0..4).map(arrange).collect::<Verdict<_>>()?;
+    let pending_pairs: Vec<PendingPair> = (0..4).map(arrange).collect::<CheckResult<_>>()?;
     for pending in pending_pairs.iter().rev() {
         pending.establish(fixture)?;
     }
@@ -45,11 +45,11 @@ fn listeners(fixture: &Fixture<'_>) -> Verdict {
         .try_for_each(|pending| receiver.close(CommKind::Listen, pending.listen_comm))
 }
 
-fn independent(fixture: &Fixture<'_>) -> Verdict {
+fn independent(fixture: &Fixture<'_>) -> CheckResult {
     let pairs = comms(fixture, 2)?;
-    // The first comm is full and its oldest receive waits; the second must not care.
-    let waiting: Vec<Receive> =
-        (0..16).map(|i| pairs[0].receive(i * 8192, 5000)).collect::<Verdict<_>>()?;
+    // The first comm is full and its oldest receive waits; the second must go on all the same.
+    let waiting: Vec<PostedReceive> =
+        (0..16).map(|i| pairs[0].receive(i * 8192, 5000)).collect::<CheckResult<_>>()?;
     require_rc(
         "the 17th irecv of the first comm",
         pairs[0].irecv(pairs[0].incoming.at, 100)?.rc,
@@ -60,7 +60,7 @@ fn independent(fixture: &Fixture<'_>) -> Verdict {
         pairs[1].transfer(fixture, 9000, seed)?;
     }
     let sends: Vec<u64> =
-        (0..16).map(|i| pairs[0].send(i * 8192, 5000, i)).collect::<Verdict<_>>()?;
+        (0..16).map(|i| pairs[0].send(i * 8192, 5000, i)).collect::<CheckResult<_>>()?;
     pairs[0].complete_all(fixture, &sends, &waiting)?;
     for (seed, receive) in (0..).zip(&waiting) {
         pairs[0].check(receive, 5000, seed)?;
@@ -69,10 +69,11 @@ fn independent(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn interleaved(fixture: &Fixture<'_>) -> Verdict {
+fn interleaved(fixture: &Fixture<'_>) -> CheckResult {
     const ROUNDS: u64 = 10;
     let pairs = comms(fixture, 4)?;
-    let mut posted: Vec<(Vec<u64>, Vec<Receive>)> = vec![(Vec::new(), Vec::new()); pairs.len()];
+    let mut posted: Vec<(Vec<u64>, Vec<PostedReceive>)> =
+        vec![(Vec::new(), Vec::new()); pairs.len()];
     let seed = |comm: usize, round: u64| comm as u64 * 1000 + round;
     let bytes = |comm: usize, round: u64| 100 + seed(comm, round) * 7;
     for round in 0..ROUNDS {
@@ -96,7 +97,7 @@ fn interleaved(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn both_directions(fixture: &Fixture<'_>) -> Verdict {
+fn both_directions(fixture: &Fixture<'_>) -> CheckResult {
     let there = fixture.pair()?;
     let kind = there.memory.pointer_type();
     let back =
@@ -116,7 +117,7 @@ fn both_directions(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn close_one(fixture: &Fixture<'_>) -> Verdict {
+fn close_one(fixture: &Fixture<'_>) -> CheckResult {
     let pairs = comms(fixture, 3)?;
     pairs.iter().try_for_each(|pair| pair.transfer(fixture, 20_000, 1))?;
     pairs[1].release()?;

@@ -3,9 +3,9 @@
 //! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
-use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::check_result::{CheckResult, differs, loose_acceptance, require_rc};
+use crate::harness::comm_pair::{CommPair, PostedReceive};
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, differs, loose_acceptance, require_rc};
 
 checks! { Fifo:
     "fifo.consume_early", "§2.10", early => "irecvConsumed before done returns 3";
@@ -23,8 +23,12 @@ checks! { Fifo:
 
 const BYTES: u64 = 5000;
 
-/// Messages of these sizes, done at both ends; message i has seed i.
-fn finished(fixture: &Fixture<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
+/// Moves messages of these sizes until they are done at both ends; message i has seed i.
+fn finished(
+    fixture: &Fixture<'_>,
+    pair: &CommPair,
+    sizes: &[u64],
+) -> CheckResult<Vec<PostedReceive>> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for (i, &bytes) in (0..).zip(sizes) {
         receives.push(pair.receive(i * 8192, bytes)?);
@@ -34,11 +38,12 @@ fn finished(fixture: &Fixture<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Ve
     Ok(receives)
 }
 
-fn refused(pair: &CommPair, request: u64, what: &str) -> Verdict {
-    require_rc(what, pair.consumed(request)?, 3)
+/// Fails unless `irecvConsumed` refuses the request.
+fn refused(pair: &CommPair, request: u64, what: &str) -> CheckResult {
+    require_rc(what, pair.irecv_consumed(request)?, 3)
 }
 
-fn early(fixture: &Fixture<'_>) -> Verdict {
+fn early(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     refused(&pair, receive.request, "irecvConsumed before anything was sent")?;
@@ -50,7 +55,7 @@ fn early(fixture: &Fixture<'_>) -> Verdict {
     pair.consume(&receive)
 }
 
-fn twice(fixture: &Fixture<'_>) -> Verdict {
+fn twice(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = finished(fixture, &pair, &[BYTES, BYTES])?;
     pair.consume(&receives[0])?;
@@ -61,7 +66,7 @@ fn twice(fixture: &Fixture<'_>) -> Verdict {
     pair.transfer(fixture, BYTES, 9)
 }
 
-fn out_of_order(fixture: &Fixture<'_>) -> Verdict {
+fn out_of_order(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = finished(fixture, &pair, &[BYTES, BYTES, BYTES])?;
     refused(&pair, receives[1].request, "irecvConsumed of the second before the first")?;
@@ -73,7 +78,7 @@ fn out_of_order(fixture: &Fixture<'_>) -> Verdict {
     pair.transfer(fixture, BYTES, 9)
 }
 
-fn n(fixture: &Fixture<'_>) -> Verdict {
+fn n(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = finished(fixture, &pair, &[BYTES])?;
     for n in [0, 2] {
@@ -83,7 +88,7 @@ fn n(fixture: &Fixture<'_>) -> Verdict {
     pair.consume(&receives[0])
 }
 
-fn null(fixture: &Fixture<'_>) -> Verdict {
+fn null(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     refused(&pair, 0, "irecvConsumed of NULL")?;
     let receives = finished(fixture, &pair, &[BYTES])?;
@@ -91,10 +96,10 @@ fn null(fixture: &Fixture<'_>) -> Verdict {
     pair.consume(&receives[0])
 }
 
-fn send_request(fixture: &Fixture<'_>) -> Verdict {
+fn send_request(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let send = pair.send(0, BYTES, 0)?;
-    // The send comm lives in the sender's process; so must this call.
+    // The send comm belongs to the sender's process, which must make this call.
     let rc = pair.sender.irecv_consumed(pair.send_comm, 1, send)?;
     let accepted = loose_acceptance("irecvConsumed of a send", rc)?;
     let receive = pair.receive(0, BYTES)?;
@@ -108,15 +113,15 @@ fn send_request(fixture: &Fixture<'_>) -> Verdict {
     }
 }
 
-/// What 3.1.9 does here frees another request; refusing is right (§2.10, STRICT).
-fn strict(pair: &CommPair, request: u64, what: &str) -> Verdict {
-    if loose_acceptance(what, pair.consumed(request)?)? {
+/// Passes if `irecvConsumed` refuses. 3.1.9 accepts, and frees another request (§2.10, STRICT).
+fn strict(pair: &CommPair, request: u64, what: &str) -> CheckResult {
+    if loose_acceptance(what, pair.irecv_consumed(request)?)? {
         return Err(differs(format!("{what} is accepted, as in 3.1.9: another request is freed")));
     }
     Ok(())
 }
 
-fn empty_early(fixture: &Fixture<'_>) -> Verdict {
+fn empty_early(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, 0)?;
     strict(&pair, receive.request, "irecvConsumed of an empty receive before done")?;
@@ -126,7 +131,7 @@ fn empty_early(fixture: &Fixture<'_>) -> Verdict {
     pair.transfer(fixture, BYTES, 1)
 }
 
-fn empty_out_of_order(fixture: &Fixture<'_>) -> Verdict {
+fn empty_out_of_order(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = finished(fixture, &pair, &[BYTES, 0])?;
     strict(&pair, receives[1].request, "irecvConsumed of an empty receive before an earlier one")?;
@@ -136,7 +141,7 @@ fn empty_out_of_order(fixture: &Fixture<'_>) -> Verdict {
     pair.transfer(fixture, BYTES, 9)
 }
 
-fn empty_twice(fixture: &Fixture<'_>) -> Verdict {
+fn empty_twice(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = finished(fixture, &pair, &[0, BYTES])?;
     pair.consume(&receives[0])?;

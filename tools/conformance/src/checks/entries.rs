@@ -3,9 +3,9 @@
 //! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
-use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::check_result::{CheckResult, fail, require};
+use crate::harness::comm_pair::{CommPair, PostedReceive};
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, fail, require};
 use crate::message::unpack_row::{self, Entry};
 
 checks! { Entries:
@@ -24,8 +24,12 @@ checks! { Entries:
 const SIZES: [u64; 6] = [1, 4097, 65_536, 99_999, 300_001, 524_288];
 const PLACE: u64 = 512 * 1024;
 
-/// Messages of these sizes, done and not consumed; message i has seed i.
-fn finished(fixture: &Fixture<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Vec<Receive>> {
+/// Moves messages of these sizes until they are done, and consumes none; message i has seed i.
+fn finished(
+    fixture: &Fixture<'_>,
+    pair: &CommPair,
+    sizes: &[u64],
+) -> CheckResult<Vec<PostedReceive>> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for (i, &bytes) in (0..).zip(sizes) {
         receives.push(pair.receive(i * PLACE, bytes)?);
@@ -35,11 +39,12 @@ fn finished(fixture: &Fixture<'_>, pair: &CommPair, sizes: &[u64]) -> Verdict<Ve
     Ok(receives)
 }
 
-/// Rows of finished messages of all sizes, over enough receives to use every slot twice.
-fn rows_of_many(
+/// Passes `each` the row of a finished message of each size, over enough receives to use every slot
+/// twice.
+fn for_each_row(
     fixture: &Fixture<'_>,
-    mut each: impl FnMut(&CommPair, Vec<Entry>, u64) -> Verdict,
-) -> Verdict {
+    mut each: impl FnMut(&CommPair, Vec<Entry>, u64) -> CheckResult,
+) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for _ in 0..6 {
         let receives = finished(fixture, &pair, &SIZES)?;
@@ -51,29 +56,30 @@ fn rows_of_many(
     Ok(())
 }
 
-fn cover(fixture: &Fixture<'_>) -> Verdict {
-    rows_of_many(fixture, |_, row, bytes| covered(&row, bytes))
+fn cover(fixture: &Fixture<'_>) -> CheckResult {
+    for_each_row(fixture, |_, row, bytes| require_cover(&row, bytes))
 }
 
-fn covered(row: &[Entry], bytes: u64) -> Verdict {
+/// Fails unless the row covers a message of `bytes` exactly.
+fn require_cover(row: &[Entry], bytes: u64) -> CheckResult {
     unpack_row::check_cover(row, bytes)
         .map_err(|text| fail(format!("entries for exactly {bytes} bytes"), text))
 }
 
-fn cover_chunks(fixture: &Fixture<'_>) -> Verdict {
+fn cover_chunks(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for (seed, bytes) in (0..).zip([1_048_576, 2_000_003]) {
         let receive = pair.receive(0, bytes)?;
         let send = pair.send(0, bytes, seed)?;
         pair.complete(fixture, send, &receive)?;
-        covered(&pair.row(&receive)?, bytes)?;
+        require_cover(&pair.row(&receive)?, bytes)?;
         pair.check(&receive, bytes, seed)?;
         pair.consume(&receive)?;
     }
     Ok(())
 }
 
-fn content(fixture: &Fixture<'_>) -> Verdict {
+fn content(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for _ in 0..3 {
         let receives = finished(fixture, &pair, &SIZES)?;
@@ -85,15 +91,15 @@ fn content(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn pages(fixture: &Fixture<'_>) -> Verdict {
-    rows_of_many(fixture, |_, row, _| {
+fn pages(fixture: &Fixture<'_>) -> CheckResult {
+    for_each_row(fixture, |_, row, _| {
         unpack_row::check_pages(&row)
             .map_err(|text| fail("entries within pages of 4096 bytes", text))
     })
 }
 
-fn region(fixture: &Fixture<'_>) -> Verdict {
-    rows_of_many(fixture, |pair, row, _| {
+fn region(fixture: &Fixture<'_>) -> CheckResult {
+    for_each_row(fixture, |pair, row, _| {
         let mapped = pair.receiver.mapped_bytes(pair.queue.bounce)?;
         let Some(mapped) = mapped else {
             return Err(fail("a mapped bounce buffer", "an unmapped one"));
@@ -103,7 +109,7 @@ fn region(fixture: &Fixture<'_>) -> Verdict {
     })
 }
 
-fn disjoint(fixture: &Fixture<'_>) -> Verdict {
+fn disjoint(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for _ in 0..3 {
         let receives = finished(fixture, &pair, &SIZES)?;
@@ -118,11 +124,11 @@ fn disjoint(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn stay(fixture: &Fixture<'_>) -> Verdict {
+fn stay(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     let kept = finished(fixture, &pair, &[65_536, 4097])?;
     let rows = [pair.row(&kept[0])?, pair.row(&kept[1])?];
-    // Later messages come and are not consumed either: they may not touch the earlier ones.
+    // Later messages arrive and are not consumed either: they may not touch the earlier ones.
     let later = finished(fixture, &pair, &SIZES)?;
     for (seed, (receive, row)) in (0..).zip(kept.iter().zip(&rows)) {
         let now = pair.row(receive)?;
@@ -134,20 +140,20 @@ fn stay(fixture: &Fixture<'_>) -> Verdict {
     kept.iter().chain(&later).try_for_each(|receive| pair.consume(receive))
 }
 
-fn relative(fixture: &Fixture<'_>) -> Verdict {
+fn relative(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for (seed, offset) in (0..).zip([0, 1, 4096, 70_001]) {
         let receive = pair.receive(offset, 9000)?;
         let send = pair.send(0, 9000, seed)?;
         pair.complete(fixture, send, &receive)?;
-        covered(&pair.row(&receive)?, 9000)?;
+        require_cover(&pair.row(&receive)?, 9000)?;
         pair.check(&receive, 9000, seed)?;
         pair.consume(&receive)?;
     }
     Ok(())
 }
 
-fn count(fixture: &Fixture<'_>) -> Verdict {
+fn count(fixture: &Fixture<'_>) -> CheckResult {
     const SLICE: u64 = tcpx_sys::UNPACK_SLICE_BYTES as u64;
     let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, SLICE)?;

@@ -3,11 +3,11 @@
 //! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
-use crate::harness::comm_pair::{CommPair, Receive, step};
+use crate::harness::agent_process::AgentProcess;
+use crate::harness::check_result::{CheckResult, fail, may_die, require, require_rc};
+use crate::harness::comm_pair::{CommPair, PostedReceive, test_once};
 use crate::harness::fixture::Fixture;
-use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, fail, may_die, require, require_rc};
-use crate::link::values::{Tested, UNTOUCHED_INT};
+use crate::link::values::{TestReply, UNTOUCHED_INT};
 
 checks! { Fifo:
     "fifo.receive_out_of_order", "§2.9", receive_order =>
@@ -20,9 +20,9 @@ checks! { Fifo:
     "fifo.done_written", "§2.9", done_written => "test writes 0 to done while the request runs";
     "fifo.sizes_untouched", "§2.9", sizes_untouched => "test never writes its sizes";
     "fifo.iflush_size", "§2.11", iflush_size =>
-        "iflush tells the received size of an unconsumed receive";
+        "iflush returns the received size of an unconsumed receive";
     "fifo.iflush_size_differs", "§2.11", iflush_differs =>
-        "iflush tells what was sent, not what was posted";
+        "iflush returns the size that was sent, not the size that was posted";
     "fifo.iflush_n", "§2.11", iflush_n => "iflush of two buffers returns 3";
     #[destructive]
     "fifo.iflush_null", "§2.11", iflush_null => "iflush of a NULL request is refused";
@@ -30,16 +30,16 @@ checks! { Fifo:
 
 const BYTES: u64 = 5000;
 
-/// Two messages, posted at both ends; message i has seed i.
-fn two(pair: &CommPair) -> Verdict<([u64; 2], [Receive; 2])> {
+/// Posts two messages at both ends; message i has seed i.
+fn post_two(pair: &CommPair) -> CheckResult<([u64; 2], [PostedReceive; 2])> {
     let receives = [pair.receive(0, BYTES)?, pair.receive(8192, BYTES)?];
     let sends = [pair.send(0, BYTES, 0)?, pair.send(8192, BYTES, 1)?];
     Ok((sends, receives))
 }
 
-/// Tests a request whose turn has not come: rc 0 or 3, never done.
-fn too_early(process: &Process, request: u64) -> Verdict {
-    let Tested { rc, done, .. } = process.test(request)?;
+/// Tests a request that is not the oldest: rc 0 or 3, never done.
+fn too_early(process: &AgentProcess, request: u64) -> CheckResult {
+    let TestReply { rc, done, .. } = process.test(request)?;
     require(rc == 0 || rc == 3, "test of a later request returns 0 or 3", || rc.to_string())?;
     require(done == 0, "test of a later request is not done", || format!("rc {rc}, done {done}"))
 }
@@ -49,14 +49,14 @@ fn in_order(
     fixture: &Fixture<'_>,
     pair: &CommPair,
     sends: &[u64],
-    receives: &[Receive],
-) -> Verdict {
+    receives: &[PostedReceive],
+) -> CheckResult {
     pair.complete_all(fixture, sends, receives)?;
-    take(pair, receives)
+    check_and_consume(pair, receives)
 }
 
 /// Checks and consumes finished receives.
-fn take(pair: &CommPair, receives: &[Receive]) -> Verdict {
+fn check_and_consume(pair: &CommPair, receives: &[PostedReceive]) -> CheckResult {
     for (seed, receive) in (0..).zip(receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
@@ -64,40 +64,40 @@ fn take(pair: &CommPair, receives: &[Receive]) -> Verdict {
     Ok(())
 }
 
-/// Polls of the wrong request while everything that the right one needs goes on.
+/// Polls of a later request, while the oldest has all that it needs to complete.
 const EARLY_POLLS: usize = 60;
 
-fn receive_order(fixture: &Fixture<'_>) -> Verdict {
+fn receive_order(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let (sends, receives) = two(&pair)?;
+    let (sends, receives) = post_two(&pair)?;
     let mut sent = 0;
     for _ in 0..EARLY_POLLS {
         if let Some(&send) = sends.get(sent) {
-            sent += usize::from(step(&pair.sender, send, "send")?);
+            sent += usize::from(test_once(&pair.sender, send, "send")?);
         }
         too_early(&pair.receiver, receives[1].request)?;
     }
     in_order(fixture, &pair, &sends[sent..], &receives)
 }
 
-fn send_order(fixture: &Fixture<'_>) -> Verdict {
+fn send_order(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let (sends, receives) = two(&pair)?;
+    let (sends, receives) = post_two(&pair)?;
     let mut got = 0;
     for _ in 0..EARLY_POLLS {
         too_early(&pair.sender, sends[1])?;
         if let Some(receive) = receives.get(got) {
-            got += usize::from(step(&pair.receiver, receive.request, "receive")?);
+            got += usize::from(test_once(&pair.receiver, receive.request, "receive")?);
         }
     }
     pair.complete_all(fixture, &sends, &receives[got..])?;
-    take(&pair, &receives)
+    check_and_consume(&pair, &receives)
 }
 
 /// Tests a request that was reported done already: rc 0 or 3, never done again.
-fn not_again(process: &Process, request: u64) -> Verdict {
+fn require_done_once(process: &AgentProcess, request: u64) -> CheckResult {
     for _ in 0..5 {
-        let Tested { rc, done, .. } = process.test(request)?;
+        let TestReply { rc, done, .. } = process.test(request)?;
         require(rc == 0 || rc == 3, "test of a finished request returns 0 or 3", || {
             rc.to_string()
         })?;
@@ -108,32 +108,32 @@ fn not_again(process: &Process, request: u64) -> Verdict {
     Ok(())
 }
 
-fn receive_once(fixture: &Fixture<'_>) -> Verdict {
+fn receive_once(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let (sends, receives) = two(&pair)?;
+    let (sends, receives) = post_two(&pair)?;
     pair.complete(fixture, sends[0], &receives[0])?;
-    not_again(&pair.receiver, receives[0].request)?;
+    require_done_once(&pair.receiver, receives[0].request)?;
     pair.complete(fixture, sends[1], &receives[1])?;
-    // Nothing is in flight any more; neither may come back.
-    not_again(&pair.receiver, receives[0].request)?;
-    not_again(&pair.receiver, receives[1].request)?;
-    take(&pair, &receives)
+    // Nothing is in flight any more; neither may be reported again.
+    require_done_once(&pair.receiver, receives[0].request)?;
+    require_done_once(&pair.receiver, receives[1].request)?;
+    check_and_consume(&pair, &receives)
 }
 
-fn send_once(fixture: &Fixture<'_>) -> Verdict {
+fn send_once(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let (sends, receives) = two(&pair)?;
+    let (sends, receives) = post_two(&pair)?;
     pair.complete(fixture, sends[0], &receives[0])?;
-    not_again(&pair.sender, sends[0])?;
+    require_done_once(&pair.sender, sends[0])?;
     pair.complete(fixture, sends[1], &receives[1])?;
-    not_again(&pair.sender, sends[0])?;
-    not_again(&pair.sender, sends[1])
+    require_done_once(&pair.sender, sends[0])?;
+    require_done_once(&pair.sender, sends[1])
 }
 
-fn not_fatal(fixture: &Fixture<'_>) -> Verdict {
+fn not_fatal(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     for _ in 0..3 {
-        let (sends, receives) = two(&pair)?;
+        let (sends, receives) = post_two(&pair)?;
         for _ in 0..5 {
             too_early(&pair.sender, sends[1])?;
             too_early(&pair.receiver, receives[1].request)?;
@@ -143,13 +143,13 @@ fn not_fatal(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn test_null(fixture: &Fixture<'_>) -> Verdict {
-    let tested = fixture.ready()?.test(0)?;
+fn test_null(fixture: &Fixture<'_>) -> CheckResult {
+    let tested = fixture.ready_agent()?.test(0)?;
     require_rc("test of NULL", tested.rc, 3)?;
     require(tested.done != 1, "not done", || "done".to_owned())
 }
 
-fn done_written(fixture: &Fixture<'_>) -> Verdict {
+fn done_written(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     // The peer sends nothing, so this cannot be done.
@@ -158,7 +158,7 @@ fn done_written(fixture: &Fixture<'_>) -> Verdict {
     require(tested.done == 0, "done 0", || tested.done.to_string())
 }
 
-fn sizes_untouched(fixture: &Fixture<'_>) -> Verdict {
+fn sizes_untouched(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 0)?;
@@ -175,37 +175,37 @@ fn sizes_untouched(fixture: &Fixture<'_>) -> Verdict {
             require(tested.sizes == UNTOUCHED_INT, "untouched sizes", || tested.sizes.to_string())?;
             *done = tested.done == 1;
         }
-        require(!fixture.used(1, 1), "both requests are done", || {
+        require(!fixture.has_used(1, 1), "both requests are done", || {
             "not at the deadline".to_owned()
         })?;
     }
     Ok(())
 }
 
-/// Returns the result of iflush for a finished receive.
-fn flushed(pair: &CommPair, receive: &Receive) -> Verdict<i32> {
+/// Returns the size that iflush reports for a finished receive.
+fn flushed_size(pair: &CommPair, receive: &PostedReceive) -> CheckResult<i32> {
     let counted = pair.receiver.iflush(pair.recv_comm, 1, receive.request)?;
     require_rc("iflush of a finished receive", counted.rc, 0)?;
     Ok(counted.count)
 }
 
-fn iflush_size(fixture: &Fixture<'_>) -> Verdict {
+fn iflush_size(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let (sends, receives) = two(&pair)?;
+    let (sends, receives) = post_two(&pair)?;
     pair.complete_all(fixture, &sends, &receives)?;
     for receive in &receives {
-        let size = flushed(&pair, receive)?;
+        let size = flushed_size(&pair, receive)?;
         require(size == 5000, "a size of 5000", || size.to_string())?;
     }
-    take(&pair, &receives)
+    check_and_consume(&pair, &receives)
 }
 
-fn iflush_differs(fixture: &Fixture<'_>) -> Verdict {
+fn iflush_differs(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, 100_000)?;
     let send = pair.send(0, 12_345, 0)?;
     pair.complete(fixture, send, &receive)?;
-    let size = flushed(&pair, &receive)?;
+    let size = flushed_size(&pair, &receive)?;
     if size == 100_000 {
         return Err(fail("the 12345 bytes that were sent", "the 100000 that were posted"));
     }
@@ -214,7 +214,7 @@ fn iflush_differs(fixture: &Fixture<'_>) -> Verdict {
     pair.consume(&receive)
 }
 
-fn iflush_n(fixture: &Fixture<'_>) -> Verdict {
+fn iflush_n(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
     let send = pair.send(0, BYTES, 0)?;
@@ -226,7 +226,7 @@ fn iflush_n(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn iflush_null(fixture: &Fixture<'_>) -> Verdict {
+fn iflush_null(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     may_die(
         "iflush of a NULL request",

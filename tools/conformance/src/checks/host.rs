@@ -1,20 +1,20 @@
-//! Host memory, and its mixes with device memory.
+//! Host memory, alone and mixed with device memory.
 //!
 //! § is a section of docs/plugin-contract.md.
 
 use tcpx_sys::{PTR_CUDA, PTR_HOST};
 
 use crate::check::checks;
+use crate::harness::check_result::{CheckResult, differs, require, require_rc, skip};
 use crate::harness::comm_pair::{BUFFER_BYTES, CommPair};
 use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
-use crate::harness::verdict::{Verdict, differs, require, require_rc, skip};
-use crate::link::values::Tested;
+use crate::link::values::TestReply;
 use crate::message::unpack_row;
 
 checks! { Host:
     "host.to_host", "§4", to_host => "host to host: the bytes land in place and cnt is 0";
-    "host.to_device", "§4", to_device => "host to device: the bytes come as entries";
+    "host.to_device", "§4", to_device => "host to device: the bytes arrive as entries";
     "host.from_device", "§4", from_device => "device to host: the bytes land in place";
     "host.alignment", "§4", alignment => "host messages begin and end anywhere";
     "host.bounds", "§4", bounds => "a host receive writes nothing around its message";
@@ -26,24 +26,29 @@ checks! { Host:
 
 const SIZES: [u64; 6] = [0, 1, 4097, 65_536, 100_001, 524_288];
 
-/// One message; `false` when a receive into host memory hangs, as it does where the socket is
-/// steered to a GPU.
-fn moved(fixture: &Fixture<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdict<bool> {
+/// Moves one message. Returns `false` when a receive into host memory hangs, as it does where the
+/// socket is steered to a GPU.
+fn transfer_or_hang(
+    fixture: &Fixture<'_>,
+    pair: &CommPair,
+    bytes: u64,
+    seed: u64,
+) -> CheckResult<bool> {
     let receive = pair.receive(0, bytes)?;
     let send = pair.send(0, bytes, seed)?;
-    let mut patience = Observation::of(fixture.share(1, 4));
+    let mut patience = Observation::lasting(fixture.share(1, 4));
     let (mut sent, mut got) = (false, false);
     while !(sent && got) {
         for (process, request, done) in
             [(&pair.sender, send, &mut sent), (&pair.receiver, receive.request, &mut got)]
         {
             if !*done {
-                let Tested { rc, done: now, .. } = process.test(request)?;
+                let TestReply { rc, done: now, .. } = process.test(request)?;
                 require_rc("test of the oldest request", rc, 0)?;
                 *done = now == 1;
             }
         }
-        if !patience.goes_on() || fixture.used(1, 1) {
+        if !patience.continues() || fixture.has_used(1, 1) {
             return Ok(false);
         }
     }
@@ -52,14 +57,14 @@ fn moved(fixture: &Fixture<'_>, pair: &CommPair, bytes: u64, seed: u64) -> Verdi
     Ok(true)
 }
 
-/// A pair of these types, each size moved once.
-fn every_size(fixture: &Fixture<'_>, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
+/// Connects a pair with buffers of these types, and moves each size once.
+fn every_size(fixture: &Fixture<'_>, send_kind: i32, recv_kind: i32) -> CheckResult<CommPair> {
     if send_kind == PTR_CUDA || recv_kind == PTR_CUDA {
         fixture.require_entries()?;
     }
     let pair = fixture.pair_of(send_kind, recv_kind)?;
     for (seed, bytes) in (0..).zip(SIZES) {
-        if moved(fixture, &pair, bytes, seed)? {
+        if transfer_or_hang(fixture, &pair, bytes, seed)? {
             continue;
         }
         require(recv_kind == PTR_HOST, "the message arrives", || format!("not {bytes} bytes"))?;
@@ -70,7 +75,7 @@ fn every_size(fixture: &Fixture<'_>, send_kind: i32, recv_kind: i32) -> Verdict<
     Ok(pair)
 }
 
-fn to_host(fixture: &Fixture<'_>) -> Verdict {
+fn to_host(fixture: &Fixture<'_>) -> CheckResult {
     let pair = every_size(fixture, PTR_HOST, PTR_HOST)?;
     for slot in 0..SIZES.len() as u64 {
         let cnt = pair.receiver.word(unpack_row::count_address(pair.queue.meta, slot))?;
@@ -79,16 +84,16 @@ fn to_host(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn to_device(fixture: &Fixture<'_>) -> Verdict {
+fn to_device(fixture: &Fixture<'_>) -> CheckResult {
     every_size(fixture, PTR_HOST, PTR_CUDA).map(drop)
 }
 
-fn from_device(fixture: &Fixture<'_>) -> Verdict {
+fn from_device(fixture: &Fixture<'_>) -> CheckResult {
     every_size(fixture, PTR_CUDA, PTR_HOST).map(drop)
 }
 
-fn alignment(fixture: &Fixture<'_>) -> Verdict {
-    let pair = works(fixture)?;
+fn alignment(fixture: &Fixture<'_>) -> CheckResult {
+    let pair = working_host_pair(fixture)?;
     for (seed, (from, to)) in (0..).zip([(1, 0), (0, 3), (4095, 4097), (17, 100_003)]) {
         let receive = pair.receive(to, 30_001)?;
         let send = pair.send(from, 30_001, seed)?;
@@ -99,22 +104,22 @@ fn alignment(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-/// A host pair that moves bytes at all.
-fn works(fixture: &Fixture<'_>) -> Verdict<CommPair> {
+/// Connects a pair with host buffers; skips the check where its receives hang.
+fn working_host_pair(fixture: &Fixture<'_>) -> CheckResult<CommPair> {
     let pair = fixture.pair_of(PTR_HOST, PTR_HOST)?;
-    if moved(fixture, &pair, 1000, 1)? {
+    if transfer_or_hang(fixture, &pair, 1000, 1)? {
         Ok(pair)
     } else {
         Err(skip("receives into host memory hang here"))
     }
 }
 
-fn bounds(fixture: &Fixture<'_>) -> Verdict {
+fn bounds(fixture: &Fixture<'_>) -> CheckResult {
     const MARK: u8 = 0xa5;
-    let pair = works(fixture)?;
+    let pair = working_host_pair(fixture)?;
     let (at, whole) = (pair.incoming.at, 64 * 1024_usize);
     pair.receiver.write(at, vec![MARK; whole])?;
-    // Posted for more than is sent: what was not sent must not be written.
+    // The receive is posted for more bytes than are sent: the rest must stay unwritten.
     let receive = pair.receive(4096, 50_000)?;
     let send = pair.send(0, 20_000, 1)?;
     pair.complete(fixture, send, &receive)?;
@@ -126,8 +131,8 @@ fn bounds(fixture: &Fixture<'_>) -> Verdict {
     require(touched == 0, "nothing written around the message", || format!("{touched} bytes"))
 }
 
-fn order(fixture: &Fixture<'_>) -> Verdict {
-    let pair = works(fixture)?;
+fn order(fixture: &Fixture<'_>) -> CheckResult {
+    let pair = working_host_pair(fixture)?;
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for i in 0..16 {
         receives.push(pair.receive(i * 65_536, 60_000)?);
@@ -135,11 +140,11 @@ fn order(fixture: &Fixture<'_>) -> Verdict {
     }
     require_rc("the 17th irecv", pair.irecv(pair.incoming.at, 100)?.rc, 3)?;
     require_rc("the 17th isend", pair.isend(pair.outgoing.at, 100)?.rc, 3)?;
-    require_rc("irecvConsumed before done", pair.consumed(receives[0].request)?, 3)?;
+    require_rc("irecvConsumed before done", pair.irecv_consumed(receives[0].request)?, 3)?;
     pair.complete_all(fixture, &sends, &receives)?;
     require_rc(
         "irecvConsumed of the second before the first",
-        pair.consumed(receives[1].request)?,
+        pair.irecv_consumed(receives[1].request)?,
         3,
     )?;
     for (seed, receive) in (0..).zip(&receives) {
@@ -149,11 +154,11 @@ fn order(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn mixed(fixture: &Fixture<'_>) -> Verdict {
+fn mixed(fixture: &Fixture<'_>) -> CheckResult {
     fixture.require_entries()?;
     let device = fixture.pair_of(PTR_CUDA, PTR_CUDA)?;
-    let from = device.sender.registered(device.send_comm, BUFFER_BYTES, PTR_HOST)?;
-    // Device receives take what host memory sends, in turns with what device memory sends.
+    let from = device.sender.allocate_registered(device.send_comm, BUFFER_BYTES, PTR_HOST)?;
+    // Device receives take messages from host memory and from device memory by turns.
     let mut host = device;
     let device_buffer = host.outgoing;
     for seed in 0..12 {
@@ -163,15 +168,15 @@ fn mixed(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn mixed_receives(fixture: &Fixture<'_>) -> Verdict {
+fn mixed_receives(fixture: &Fixture<'_>) -> CheckResult {
     const PAGE_BYTES: u64 = 4096;
     const PAGE_SEED: u64 = 99;
     const STEP: u64 = 65_536;
     fixture.require_entries()?;
-    works(fixture)?;
+    working_host_pair(fixture)?;
     let mut pair = fixture.pair_of(PTR_HOST, PTR_CUDA)?;
-    let place = pair.receiver.registered(pair.recv_comm, BUFFER_BYTES, PTR_HOST)?;
-    let page = pair.receiver.registered(pair.recv_comm, PAGE_BYTES, PTR_CUDA)?;
+    let place = pair.receiver.allocate_registered(pair.recv_comm, BUFFER_BYTES, PTR_HOST)?;
+    let page = pair.receiver.allocate_registered(pair.recv_comm, PAGE_BYTES, PTR_CUDA)?;
     pair.receiver.fill(page.at, PAGE_BYTES, PAGE_SEED)?;
     let bytes_of = |seed: u64| 1 + seed * 4000;
     let (mut sends, mut receives) = (Vec::new(), Vec::new());

@@ -5,10 +5,12 @@
 use tcpx_sys::HANDLE_BYTES;
 
 use crate::check::checks;
+use crate::harness::agent_process::AgentProcess;
 use crate::harness::calls::CommKind;
+use crate::harness::check_result::{
+    CheckResult, differs, may_die, require, require_pointer, require_rc,
+};
 use crate::harness::fixture::Fixture;
-use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, differs, may_die, require, require_made, require_rc};
 
 checks! { Lifecycle:
     "lifecycle.devices_before_init", "§2.2", devices_early =>
@@ -30,20 +32,20 @@ checks! { Lifecycle:
     "lifecycle.handles_differ", "§2.3", handles_differ => "two listen comms have different handles";
 }
 
-fn devices_early(fixture: &Fixture<'_>) -> Verdict {
-    let counted = fixture.loaded(&[])?.devices()?;
+fn devices_early(fixture: &Fixture<'_>) -> CheckResult {
+    let counted = fixture.loaded_agent(&[])?.devices()?;
     require_rc("devices before init", counted.rc, 0)?;
     require(counted.count == -1, "-1 devices before init", || counted.count.to_string())
 }
 
-fn init(fixture: &Fixture<'_>) -> Verdict {
-    let counted = fixture.ready()?.devices()?;
+fn init(fixture: &Fixture<'_>) -> CheckResult {
+    let counted = fixture.ready_agent()?.devices()?;
     require_rc("devices after init", counted.rc, 0)?;
     require(counted.count >= 1, "at least one device after init", || counted.count.to_string())
 }
 
-fn init_twice(fixture: &Fixture<'_>) -> Verdict {
-    let process = fixture.ready()?;
+fn init_twice(fixture: &Fixture<'_>) -> CheckResult {
+    let process = fixture.ready_agent()?;
     let count = process.devices()?.count;
     require_rc("a second init", process.init(true)?, 3)?;
     let after = process.devices()?.count;
@@ -52,20 +54,20 @@ fn init_twice(fixture: &Fixture<'_>) -> Verdict {
     })
 }
 
-fn no_logger(fixture: &Fixture<'_>) -> Verdict {
-    match fixture.loaded(&[])?.init(false) {
+fn no_logger(fixture: &Fixture<'_>) -> CheckResult {
+    match fixture.loaded_agent(&[])?.init(false) {
         // Working without a log is as good as refusing.
         Ok(0) => Ok(()),
         other => may_die("init with a NULL logger", other),
     }
 }
 
-/// Returns the result of init with one more variable set.
-fn init_with(fixture: &Fixture<'_>, variable: &str, value: &str) -> Verdict<i32> {
-    fixture.loaded(&[(variable, value)])?.init(true)
+/// Returns the code of init with one more variable set.
+fn init_with(fixture: &Fixture<'_>, variable: &str, value: &str) -> CheckResult<i32> {
+    fixture.loaded_agent(&[(variable, value)])?.init(true)
 }
 
-fn disabled(fixture: &Fixture<'_>) -> Verdict {
+fn disabled(fixture: &Fixture<'_>) -> CheckResult {
     match init_with(fixture, "NCCL_GPUDIRECTTCPX_SOCKET_ENABLE", "0")? {
         // The switch belongs to the original; a plugin may have another, or none.
         0 => Err(differs("init works with NCCL_GPUDIRECTTCPX_SOCKET_ENABLE=0; 3.1.9 returns 3")),
@@ -73,23 +75,24 @@ fn disabled(fixture: &Fixture<'_>) -> Verdict {
     }
 }
 
-fn no_interface(fixture: &Fixture<'_>) -> Verdict {
+fn no_interface(fixture: &Fixture<'_>) -> CheckResult {
     let rc = init_with(fixture, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=no-such-nic")?;
     require_rc("init with an interface that is not there", rc, 3)
 }
 
-fn refuses_to_listen(process: &Process, dev: i32) -> Verdict {
+/// Fails unless listen refuses the device.
+fn refuses_to_listen(process: &AgentProcess, dev: i32) -> CheckResult {
     let handle = process.allocate(HANDLE_BYTES as u64)?;
-    let made = process.listen(dev, handle)?;
-    require_rc(&format!("listen on device {dev}"), made.rc, 3)
+    let reply = process.listen(dev, handle)?;
+    require_rc(&format!("listen on device {dev}"), reply.rc, 3)
 }
 
-fn listen_negative(fixture: &Fixture<'_>) -> Verdict {
-    refuses_to_listen(&fixture.ready()?, -1)
+fn listen_negative(fixture: &Fixture<'_>) -> CheckResult {
+    refuses_to_listen(&fixture.ready_agent()?, -1)
 }
 
-fn listen_beyond(fixture: &Fixture<'_>) -> Verdict {
-    let process = fixture.ready()?;
+fn listen_beyond(fixture: &Fixture<'_>) -> CheckResult {
+    let process = fixture.ready_agent()?;
     let count = process.devices()?.count;
     refuses_to_listen(&process, count)?;
     refuses_to_listen(&process, i32::MAX)
@@ -97,20 +100,21 @@ fn listen_beyond(fixture: &Fixture<'_>) -> Verdict {
 
 const MARK: u8 = 0xa5;
 
-/// The bytes around a fresh handle, all marked before `listen`.
-fn listened(fixture: &Fixture<'_>) -> Verdict<Vec<u8>> {
-    let process = fixture.ready()?;
+/// Lets `listen` write a handle, and returns it with the bytes before and behind it. All bytes were
+/// marked before.
+fn handle_and_surroundings(fixture: &Fixture<'_>) -> CheckResult<Vec<u8>> {
+    let process = fixture.ready_agent()?;
     let at = process.allocate(3 * HANDLE_BYTES as u64)?;
     process.write(at, vec![MARK; 3 * HANDLE_BYTES])?;
-    let made = process.listen(0, at + HANDLE_BYTES as u64)?;
-    let comm = require_made("listen on device 0", made, "listen hands out a comm")?;
+    let reply = process.listen(0, at + HANDLE_BYTES as u64)?;
+    let comm = require_pointer("listen on device 0", reply, "listen hands out a comm")?;
     let bytes = process.read(at, 3 * HANDLE_BYTES as u32)?;
     process.close(CommKind::Listen, comm)?;
     Ok(bytes)
 }
 
-fn handle_tail(fixture: &Fixture<'_>) -> Verdict {
-    let bytes = listened(fixture)?;
+fn handle_tail(fixture: &Fixture<'_>) -> CheckResult {
+    let bytes = handle_and_surroundings(fixture)?;
     let tail = &bytes[HANDLE_BYTES + 88..2 * HANDLE_BYTES];
     match tail.iter().position(|&byte| byte != MARK) {
         None => Ok(()),
@@ -118,8 +122,8 @@ fn handle_tail(fixture: &Fixture<'_>) -> Verdict {
     }
 }
 
-fn handle_bounds(fixture: &Fixture<'_>) -> Verdict {
-    let bytes = listened(fixture)?;
+fn handle_bounds(fixture: &Fixture<'_>) -> CheckResult {
+    let bytes = handle_and_surroundings(fixture)?;
     let outside = bytes[..HANDLE_BYTES].iter().chain(&bytes[2 * HANDLE_BYTES..]);
     let touched = outside.filter(|&&byte| byte != MARK).count();
     require(touched == 0, "nothing written outside the handle", || {
@@ -127,15 +131,15 @@ fn handle_bounds(fixture: &Fixture<'_>) -> Verdict {
     })
 }
 
-fn handle_state(fixture: &Fixture<'_>) -> Verdict {
-    let bytes = listened(fixture)?;
+fn handle_state(fixture: &Fixture<'_>) -> CheckResult {
+    let bytes = handle_and_surroundings(fixture)?;
     let state = &bytes[HANDLE_BYTES + 80..HANDLE_BYTES + 88];
     require(state == [0; 8], "zeros at bytes 80 to 87 of the handle", || format!("{state:x?}"))
 }
 
-fn handles_differ(fixture: &Fixture<'_>) -> Verdict {
-    let process = fixture.ready()?;
-    let (first, second) = (fixture.listening(&process)?, fixture.listening(&process)?);
+fn handles_differ(fixture: &Fixture<'_>) -> CheckResult {
+    let process = fixture.ready_agent()?;
+    let (first, second) = (fixture.listen(&process)?, fixture.listen(&process)?);
     require(first.0 != second.0, "two listen comms", || "the same one twice".to_owned())?;
     let (a, b) =
         (process.read(first.1, HANDLE_BYTES as u32)?, process.read(second.1, HANDLE_BYTES as u32)?);

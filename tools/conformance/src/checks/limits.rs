@@ -5,10 +5,10 @@
 use tcpx_sys::MAX_REQUESTS;
 
 use crate::check::checks;
-use crate::harness::comm_pair::{CommPair, Receive};
+use crate::harness::check_result::{CheckResult, differs, require, require_rc};
+use crate::harness::comm_pair::{CommPair, PostedReceive};
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, differs, require, require_rc};
-use crate::link::values::{Made, UNTOUCHED};
+use crate::link::values::{PointerReply, UNTOUCHED};
 
 checks! { Requests:
     "requests.sixteen_sends", "§2.7", sixteen_sends => "a comm holds 16 sends";
@@ -28,21 +28,23 @@ checks! { Requests:
 const BYTES: u64 = 3000;
 const COUNT: u64 = MAX_REQUESTS as u64;
 
-fn sends(pair: &CommPair) -> Verdict<Vec<u64>> {
+/// Posts 16 sends; message i has seed i.
+fn sends(pair: &CommPair) -> CheckResult<Vec<u64>> {
     (0..COUNT).map(|i| pair.send(i * 4096, BYTES, i)).collect()
 }
 
-fn receives(pair: &CommPair) -> Verdict<Vec<Receive>> {
+/// Posts 16 receives.
+fn receives(pair: &CommPair) -> CheckResult<Vec<PostedReceive>> {
     (0..COUNT).map(|i| pair.receive(i * 4096, BYTES)).collect()
 }
 
-/// One request too many: rc 3 and nothing else.
-fn refused(what: &str, made: Made) -> Verdict {
-    require_rc(what, made.rc, 3)?;
-    require(made.pointer == UNTOUCHED, "an untouched request", || format!("{:#x}", made.pointer))
+/// Fails unless the call returned 3 and wrote no request.
+fn refused(what: &str, reply: PointerReply) -> CheckResult {
+    require_rc(what, reply.rc, 3)?;
+    require(reply.pointer == UNTOUCHED, "an untouched request", || format!("{:#x}", reply.pointer))
 }
 
-fn sixteen_sends(fixture: &Fixture<'_>) -> Verdict {
+fn sixteen_sends(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let requests = sends(&pair)?;
     let mut sorted = requests.clone();
@@ -54,7 +56,7 @@ fn sixteen_sends(fixture: &Fixture<'_>) -> Verdict {
     in_order(&pair, &receives)
 }
 
-fn sixteen_receives(fixture: &Fixture<'_>) -> Verdict {
+fn sixteen_receives(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = receives(&pair)?;
     let sends = sends(&pair)?;
@@ -63,7 +65,7 @@ fn sixteen_receives(fixture: &Fixture<'_>) -> Verdict {
 }
 
 /// Checks and consumes finished receives; message i has seed i.
-fn in_order(pair: &CommPair, receives: &[Receive]) -> Verdict {
+fn in_order(pair: &CommPair, receives: &[PostedReceive]) -> CheckResult {
     for (seed, receive) in (0..).zip(receives) {
         pair.check(receive, BYTES, seed)?;
         pair.consume(receive)?;
@@ -71,7 +73,7 @@ fn in_order(pair: &CommPair, receives: &[Receive]) -> Verdict {
     Ok(())
 }
 
-fn seventeenth_send(fixture: &Fixture<'_>) -> Verdict {
+fn seventeenth_send(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     sends(&pair)?;
     for _ in 0..3 {
@@ -80,7 +82,7 @@ fn seventeenth_send(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn receive_17(fixture: &Fixture<'_>) -> Verdict {
+fn receive_17(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     receives(&pair)?;
     for _ in 0..3 {
@@ -89,7 +91,7 @@ fn receive_17(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn send_retry(fixture: &Fixture<'_>) -> Verdict {
+fn send_retry(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let mut sends = sends(&pair)?;
     refused("the 17th isend", pair.isend(pair.outgoing.at, BYTES)?)?;
@@ -107,7 +109,7 @@ fn send_retry(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn receive_retry(fixture: &Fixture<'_>) -> Verdict {
+fn receive_retry(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let mut receives = receives(&pair)?;
     refused("the 17th irecv", pair.irecv(pair.incoming.at, BYTES)?)?;
@@ -117,7 +119,7 @@ fn receive_retry(fixture: &Fixture<'_>) -> Verdict {
     pair.consume(&receives.remove(0))?;
     receives.push(pair.receive(COUNT * 4096, BYTES)?);
     let sends: Vec<u64> =
-        (1..=COUNT).map(|i| pair.send(i * 4096, BYTES, i)).collect::<Verdict<_>>()?;
+        (1..=COUNT).map(|i| pair.send(i * 4096, BYTES, i)).collect::<CheckResult<_>>()?;
     pair.complete_all(fixture, &sends, &receives)?;
     for (seed, receive) in (1..).zip(&receives) {
         pair.check(receive, BYTES, seed)?;
@@ -126,7 +128,7 @@ fn receive_retry(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn reused(fixture: &Fixture<'_>) -> Verdict {
+fn reused(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for seed in 0..2 * COUNT + 3 {
@@ -149,7 +151,7 @@ fn reused(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn unconsumed(fixture: &Fixture<'_>) -> Verdict {
+fn unconsumed(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = receives(&pair)?;
     let sends = sends(&pair)?;

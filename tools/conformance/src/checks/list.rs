@@ -8,7 +8,7 @@ use super::{
 };
 use crate::check::Check;
 
-/// Every check, in the order in which they run.
+/// Returns every check, in the order in which they run.
 #[must_use]
 pub fn checks() -> &'static [Check] {
     static ALL: LazyLock<Vec<Check>> = LazyLock::new(|| {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn every_check_cites_a_section_and_says_what_it_is_about() {
+    fn every_check_cites_a_section_and_states_its_rule() {
         assert!(checks().len() >= 60, "{}", checks().len());
         for check in checks() {
             let number = check.section.strip_prefix('§').expect("a section sign");

@@ -1,5 +1,5 @@
-//! A peer that goes away, in every phase. A plugin may report it or stay silent; it may not crash,
-//! hang or invent data.
+//! A peer that closes or dies, in every phase. A plugin may report it or stay silent; it may not
+//! crash, hang or invent data.
 //!
 //! § is a section of docs/plugin-contract.md.
 
@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::check::checks;
+use crate::harness::agent_process::AgentProcess;
 use crate::harness::calls::CommKind;
-use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, step};
+use crate::harness::check_result::{CheckResult, EarlyEnd, differs, fail, require, skip};
+use crate::harness::comm_pair::{CHUNK_BYTES, CommPair, test_once};
 use crate::harness::fixture::Fixture;
 use crate::harness::observation::Observation;
 use crate::harness::pending_pair::PendingPair;
-use crate::harness::process::Process;
-use crate::harness::verdict::{Halt, Verdict, differs, fail, require, skip};
-use crate::link::values::{DeviceArgument, Tested};
+use crate::link::values::{DeviceArgument, TestReply};
 
 checks! { Peer:
     "peer.closed_idle", "§2.9", closed_idle => "a receive from a closed sender ends in rc 2";
@@ -34,76 +34,85 @@ checks! { Peer:
     "peer.close_after_death", "§2.12", close_after_death => "a comm whose peer is dead closes";
 }
 
-/// Time that the survivor is watched for.
+/// Time for which a check watches the survivor.
 const WATCH: Duration = Duration::from_millis(600);
-/// More bytes than any machine's sockets hold while no end receives.
-const MOST_TAKEN: u64 = 1 << 30;
+/// Bytes that no machine's sockets hold while no end receives.
+const MORE_THAN_BUFFERED: u64 = 1 << 30;
 
-/// How watching a request ended.
+/// Fate of a watched request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum RequestFate {
     Done,
     Failed,
     Silent,
 }
 
 /// Tests a request for a while: every answer must be one that a dead peer allows.
-fn watch(process: &Process, request: u64) -> Verdict<End> {
+fn watch(process: &AgentProcess, request: u64) -> CheckResult<RequestFate> {
     watch_for(process, request, WATCH, WATCH)
 }
 
-/// The same, waiting for `first` until something is said, and after an rc 2 for `then` until it is
-/// taken back.
-fn watch_for(process: &Process, request: u64, first: Duration, then: Duration) -> Verdict<End> {
-    let mut observation = Observation::of(first);
-    while observation.goes_on() {
+/// Watches a request: for `first` until it ends, and after an rc 2 for `then` until it completes
+/// all the same.
+fn watch_for(
+    process: &AgentProcess,
+    request: u64,
+    first: Duration,
+    then: Duration,
+) -> CheckResult<RequestFate> {
+    let mut observation = Observation::lasting(first);
+    while observation.continues() {
         match process.test(request)? {
-            Tested { rc: 0, done: 0, .. } => {}
-            Tested { rc: 0, done: 1, .. } => return Ok(End::Done),
-            Tested { rc: 2, done: 0, .. } => {
+            TestReply { rc: 0, done: 0, .. } => {}
+            TestReply { rc: 0, done: 1, .. } => return Ok(RequestFate::Done),
+            TestReply { rc: 2, done: 0, .. } => {
                 // Not sticky in the original (§2.9): the data may still come, so this is not the
                 // end yet.
-                return again(process, request, then);
+                return watch_after_error(process, request, then);
             }
-            Tested { rc, done, .. } => {
+            TestReply { rc, done, .. } => {
                 return Err(fail("rc 0, or rc 2 without done", format!("rc {rc}, done {done}")));
             }
         }
     }
-    Ok(End::Silent)
+    Ok(RequestFate::Silent)
 }
 
-/// After an rc 2: either it stays, or the request completes.
-fn again(process: &Process, request: u64, patience: Duration) -> Verdict<End> {
-    let mut observation = Observation::of(patience);
-    while observation.goes_on() {
-        let Tested { rc, done, .. } = process.test(request)?;
+/// Watches a request after an rc 2: either the error stays, or the request completes.
+fn watch_after_error(
+    process: &AgentProcess,
+    request: u64,
+    patience: Duration,
+) -> CheckResult<RequestFate> {
+    let mut observation = Observation::lasting(patience);
+    while observation.continues() {
+        let TestReply { rc, done, .. } = process.test(request)?;
         match (rc, done) {
-            (0, 1) => return Ok(End::Done),
+            (0, 1) => return Ok(RequestFate::Done),
             (0 | 2, 0) => {}
             _ => return Err(fail("rc 0 or 2 after an rc 2", format!("rc {rc}, done {done}"))),
         }
     }
-    Ok(End::Failed)
+    Ok(RequestFate::Failed)
 }
 
-fn closed_idle(fixture: &Fixture<'_>) -> Verdict {
+fn closed_idle(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, 1000)?;
     pair.receiver.test(receive.request)?;
     pair.sender.close(CommKind::Send, pair.send_comm)?;
     let end = watch_for(&pair.receiver, receive.request, fixture.share(1, 4), WATCH)?;
-    require(end == End::Failed, "test returns 2", || format!("{end:?}"))
+    require(end == RequestFate::Failed, "test returns 2", || format!("{end:?}"))
 }
 
-fn closed_after(fixture: &Fixture<'_>) -> Verdict {
+fn closed_after(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, 5000)?;
     let send = pair.send(0, 5000, 1)?;
-    // The receiver keeps still: everything it gets, it gets after the close.
-    let mut observation = Observation::of(fixture.share(1, 4));
-    while !step(&pair.sender, send, "send")? {
-        if !observation.goes_on() {
+    // The receiver calls nothing before the close: all that it gets, it gets afterwards.
+    let mut observation = Observation::lasting(fixture.share(1, 4));
+    while !test_once(&pair.sender, send, "send")? {
+        if !observation.continues() {
             // A sender that waits for the receiver cannot have closed before it.
             return Err(differs("a small send is not done before the receiver calls test"));
         }
@@ -111,14 +120,14 @@ fn closed_after(fixture: &Fixture<'_>) -> Verdict {
     pair.sender.close(CommKind::Send, pair.send_comm)?;
     let patience = fixture.share(1, 4);
     let end = watch_for(&pair.receiver, receive.request, patience, patience)?;
-    require(end == End::Done, "the message arrives, after one rc 2 at most", || {
+    require(end == RequestFate::Done, "the message arrives, after one rc 2 at most", || {
         format!("{end:?}")
     })?;
     pair.check(&receive, 5000, 1)?;
     pair.consume(&receive)
 }
 
-fn closed_unsent(fixture: &Fixture<'_>) -> Verdict {
+fn closed_unsent(fixture: &Fixture<'_>) -> CheckResult {
     const BYTES: u64 = 400_000;
     let pair = fixture.pair()?;
     let receive = pair.receive(0, BYTES)?;
@@ -126,14 +135,14 @@ fn closed_unsent(fixture: &Fixture<'_>) -> Verdict {
     pair.sender.test(send)?;
     pair.sender.close(CommKind::Send, pair.send_comm)?;
     match watch(&pair.receiver, receive.request)? {
-        // Then it must be whole.
-        End::Done => pair.check(&receive, BYTES, 1)?,
-        End::Failed | End::Silent => {}
+        // A message that arrives must be whole.
+        RequestFate::Done => pair.check(&receive, BYTES, 1)?,
+        RequestFate::Failed | RequestFate::Silent => {}
     }
     pair.receiver.close(CommKind::Recv, pair.recv_comm)
 }
 
-fn closed_receiver(fixture: &Fixture<'_>) -> Verdict {
+fn closed_receiver(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     pair.transfer(fixture, 1000, 1)?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
@@ -141,100 +150,103 @@ fn closed_receiver(fixture: &Fixture<'_>) -> Verdict {
     pair.sender.close(CommKind::Send, pair.send_comm)
 }
 
-/// Posts three sends without a receiver: done, failed or silent are all the original's way.
-fn sends_end(pair: &CommPair) -> Verdict {
+/// Posts three sends without a receiver. In the original they may be done, fail or stay pending.
+fn sends_end(pair: &CommPair) -> CheckResult {
     for seed in 0..3 {
         let send = pair.send(seed * 8192, 8000, seed)?;
-        if watch(&pair.sender, send)? != End::Done {
+        if watch(&pair.sender, send)? != RequestFate::Done {
             break;
         }
     }
     Ok(())
 }
 
-fn sigpipe(fixture: &Fixture<'_>) -> Verdict {
+fn sigpipe(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     pair.transfer(fixture, 1000, 1)?;
     pair.sender.default_sigpipe()?;
     pair.receiver.close(CommKind::Recv, pair.recv_comm)?;
     match sends_end(&pair) {
-        Err(Halt::Died { how, .. }) if how.contains("SIGPIPE") => Err(differs(format!(
+        Err(EarlyEnd::Died { how, .. }) if how.contains("SIGPIPE") => Err(differs(format!(
             "a send to a closed receiver kills the process, as in 3.1.9: {how}"
         ))),
         other => other,
     }
 }
 
-fn killed_sender(fixture: &Fixture<'_>) -> Verdict {
+fn killed_sender(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receives = [pair.receive(0, 400_000)?, pair.receive(524_288, 400_000)?];
     let send = pair.send(0, 400_000, 0)?;
     pair.sender.test(send)?;
     pair.sender.kill();
-    if watch(&pair.receiver, receives[0].request)? == End::Done {
+    if watch(&pair.receiver, receives[0].request)? == RequestFate::Done {
         pair.check(&receives[0], 400_000, 0)?;
     }
     Ok(())
 }
 
-fn killed_receiver(fixture: &Fixture<'_>) -> Verdict {
+fn killed_receiver(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     kill_receiver(&pair)
 }
 
 /// Kills the receiver while sends are under way, and watches the oldest of them.
-fn kill_receiver(pair: &CommPair) -> Verdict {
+fn kill_receiver(pair: &CommPair) -> CheckResult {
     let post = |i: u64| pair.send(i % 16 * CHUNK_BYTES, CHUNK_BYTES, i);
-    let mut waiting = (0..16).map(post).collect::<Verdict<VecDeque<u64>>>()?;
-    // No end receives: the sends that the sockets and the plugin's threads take are done at once,
-    // until both are full.
-    for posted in 16..MOST_TAKEN / CHUNK_BYTES {
+    let mut waiting = (0..16).map(post).collect::<CheckResult<VecDeque<u64>>>()?;
+    // No end receives: sends are done at once until the sockets and the plugin's threads are full.
+    for posted in 16..MORE_THAN_BUFFERED / CHUNK_BYTES {
         let Some(oldest) = waiting.pop_front() else { break };
-        if !step(&pair.sender, oldest, "send")? {
+        if !test_once(&pair.sender, oldest, "send")? {
             pair.receiver.kill();
             return watch(&pair.sender, oldest).map(drop);
         }
         waiting.push_back(post(posted)?);
     }
-    Err(skip(format!("{MOST_TAKEN} bytes were sent before the peer could be killed")))
+    Err(skip(format!("{MORE_THAN_BUFFERED} bytes were sent before the peer could be killed")))
 }
 
-fn connector(fixture: &Fixture<'_>) -> Verdict {
+fn connector(fixture: &Fixture<'_>) -> CheckResult {
     let pending = PendingPair::of_new_processes(fixture)?;
     pending.connect(DeviceArgument::PointsToNull)?;
     pending.accept(DeviceArgument::At(pending.device))?;
     pending.connector.kill();
-    // Any later answer but a crash will do: pending, a comm that fails, or an error.
-    let mut observation = Observation::of(WATCH);
-    while observation.goes_on() {
-        let made = pending.accept(DeviceArgument::At(pending.device))?;
-        require(matches!(made.rc, 0 | 2 | 3), "accept returns 0, 2 or 3", || made.rc.to_string())?;
-        if made.rc != 0 || made.pointer != 0 {
+    // Every later result but a crash is right: pending, a comm that fails, or an error.
+    let mut observation = Observation::lasting(WATCH);
+    while observation.continues() {
+        let reply = pending.accept(DeviceArgument::At(pending.device))?;
+        require(matches!(reply.rc, 0 | 2 | 3), "accept returns 0, 2 or 3", || {
+            reply.rc.to_string()
+        })?;
+        if reply.rc != 0 || reply.pointer != 0 {
             break;
         }
     }
     pending.listener.devices().map(drop)
 }
 
-fn listener(fixture: &Fixture<'_>) -> Verdict {
+fn listener(fixture: &Fixture<'_>) -> CheckResult {
     let pending = PendingPair::of_new_processes(fixture)?;
     pending.connect(DeviceArgument::PointsToNull)?;
     pending.listener.kill();
-    let mut observation = Observation::of(WATCH);
-    while observation.goes_on() {
-        let made = pending.connect(DeviceArgument::PointsToNull)?;
-        require(made.pointer == 0, "no comm with a dead listener", || {
-            format!("{:#x}", made.pointer)
+    let mut observation = Observation::lasting(WATCH);
+    while observation.continues() {
+        let reply = pending.connect(DeviceArgument::PointsToNull)?;
+        require(reply.pointer == 0, "no comm with a dead listener", || {
+            format!("{:#x}", reply.pointer)
         })?;
-        require(matches!(made.rc, 0 | 2 | 3), "connect returns 0, 2 or 3", || made.rc.to_string())?;
-        if made.rc != 0 {
+        require(matches!(reply.rc, 0 | 2 | 3), "connect returns 0, 2 or 3", || {
+            reply.rc.to_string()
+        })?;
+        if reply.rc != 0 {
             break;
         }
     }
     pending.connector.devices().map(drop)
 }
 
-fn close_after_death(fixture: &Fixture<'_>) -> Verdict {
+fn close_after_death(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let receive = pair.receive(0, 100_000)?;
     pair.receiver.test(receive.request)?;

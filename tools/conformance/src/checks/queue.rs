@@ -5,9 +5,9 @@
 use tcpx_sys::{UNPACK_QUEUE_DEPTH, UnpackNetDeviceHandle};
 
 use crate::check::checks;
+use crate::harness::check_result::{CheckResult, require};
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, require};
 use crate::message::unpack_row;
 
 checks! { Queue:
@@ -24,13 +24,14 @@ const HEAD_OFFSET: u64 = std::mem::offset_of!(UnpackNetDeviceHandle, head) as u6
 
 const DEPTH: u64 = UNPACK_QUEUE_DEPTH as u64;
 
-fn counts(pair: &CommPair) -> Verdict<Vec<u64>> {
+/// Returns the `cnt` of every slot.
+fn counts(pair: &CommPair) -> CheckResult<Vec<u64>> {
     (0..DEPTH)
         .map(|slot| pair.receiver.word(unpack_row::count_address(pair.queue.meta, slot)))
         .collect()
 }
 
-fn slots(fixture: &Fixture<'_>) -> Verdict {
+fn slots(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for k in 0..2 * DEPTH + 8 {
         // Every message has another size, so a row of another slot cannot pass for this one's.
@@ -40,7 +41,7 @@ fn slots(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn one_slot(fixture: &Fixture<'_>) -> Verdict {
+fn one_slot(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for k in 0..DEPTH + 4 {
         let before = counts(&pair)?;
@@ -59,16 +60,16 @@ fn one_slot(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn stale(fixture: &Fixture<'_>) -> Verdict {
+fn stale(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
-    // One round of the ring with large messages: their counts are what the slots hold afterwards.
+    // One round of the ring with large messages leaves their counts in the slots.
     for k in 0..DEPTH {
         pair.transfer(fixture, 200_000, k)?;
     }
     let old = counts(&pair)?[0];
     let receive = pair.receive(0, 100)?;
     let send = pair.send(0, 100, 50)?;
-    // The sender does all it can; the receiver is not asked, so it cannot have published anything.
+    // The sender does all it can; the receiver calls no test, so it may publish nothing.
     for _ in 0..200 {
         if pair.sender.test(send)?.done == 1 {
             break;
@@ -91,13 +92,15 @@ fn stale(fixture: &Fixture<'_>) -> Verdict {
         require(cnt == old || cnt == 0, "the old count or 0 before done", || {
             format!("{cnt} after {old}")
         })?;
-        require(!fixture.used(1, 1), "the receive is done", || "not at the deadline".to_owned())?;
+        require(!fixture.has_used(1, 1), "the receive is done", || {
+            "not at the deadline".to_owned()
+        })?;
     }
     pair.check(&receive, 100, 50)?;
     pair.consume(&receive)
 }
 
-fn empty(fixture: &Fixture<'_>) -> Verdict {
+fn empty(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     for k in 0..DEPTH {
         pair.transfer(fixture, 5000, k)?;
@@ -113,7 +116,7 @@ fn empty(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn head(fixture: &Fixture<'_>) -> Verdict {
+fn head(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     let handle_head =
         |pair: &CommPair| pair.receiver.word(pair.device_struct.wrapping_add(HEAD_OFFSET));
@@ -125,7 +128,7 @@ fn head(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn r#final(fixture: &Fixture<'_>) -> Verdict {
+fn r#final(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, 100_000)?;
     let send = pair.send(0, 100_000, 1)?;

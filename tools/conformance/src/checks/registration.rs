@@ -5,11 +5,11 @@
 use tcpx_sys::{PTR_CUDA, PTR_DMABUF, PTR_HOST};
 
 use crate::check::checks;
+use crate::harness::check_result::{
+    CheckResult, differs, fail, loose_acceptance, require, require_pointer, require_rc,
+};
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{
-    Verdict, differs, fail, loose_acceptance, require, require_made, require_rc,
-};
 use crate::link::values::UNTOUCHED;
 use crate::memory_kind::MemoryKind;
 
@@ -36,8 +36,8 @@ checks! { Registration:
 
 const BYTES: u64 = 16 * 4096;
 
-fn null_comm(fixture: &Fixture<'_>) -> Verdict {
-    let process = fixture.ready()?;
+fn null_comm(fixture: &Fixture<'_>) -> CheckResult {
+    let process = fixture.ready_agent()?;
     let at = process.allocate(BYTES)?;
     for kind in [PTR_HOST, PTR_CUDA] {
         require_rc(
@@ -49,13 +49,13 @@ fn null_comm(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn unaligned(fixture: &Fixture<'_>) -> Verdict {
+fn unaligned(fixture: &Fixture<'_>) -> CheckResult {
     fixture.require_entries()?;
     let pair = fixture.pair()?;
     let at = pair.sender.allocate_device(BYTES)?;
     for shift in [1, 16, 2048, 4095] {
-        let made = pair.sender.register(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
-        require_rc(&format!("regMr of device memory at a page + {shift}"), made.rc, 3)?;
+        let reply = pair.sender.register(pair.send_comm, at + shift, 4096, PTR_CUDA)?;
+        require_rc(&format!("regMr of device memory at a page + {shift}"), reply.rc, 3)?;
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ fn unaligned(fixture: &Fixture<'_>) -> Verdict {
 /// A size that is no multiple of a page.
 const ODD_BYTES: u64 = 5000;
 
-fn odd_size(fixture: &Fixture<'_>) -> Verdict {
+fn odd_size(fixture: &Fixture<'_>) -> CheckResult {
     fixture.require_entries()?;
     let pair = fixture.pair()?;
     let at = pair.sender.allocate_device(BYTES)?;
@@ -74,7 +74,7 @@ fn odd_size(fixture: &Fixture<'_>) -> Verdict {
     }
 }
 
-fn keeps_stdin(fixture: &Fixture<'_>) -> Verdict {
+fn keeps_stdin(fixture: &Fixture<'_>) -> CheckResult {
     fixture.require_entries()?;
     let pair = fixture.pair()?;
     let before = pair.sender.descriptor(libc::STDIN_FILENO)?;
@@ -85,7 +85,7 @@ fn keeps_stdin(fixture: &Fixture<'_>) -> Verdict {
         ranges.push(("ordinary memory as device memory", pair.sender.allocate(BYTES)?, BYTES));
     }
     for (what, at, bytes) in ranges {
-        // Whether it is accepted is another question.
+        // Other checks say whether it must be refused.
         pair.sender.register(pair.send_comm, at, bytes, PTR_CUDA)?;
         if pair.sender.descriptor(libc::STDIN_FILENO)? != before {
             return Err(differs(format!(
@@ -96,18 +96,19 @@ fn keeps_stdin(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn host_unaligned(fixture: &Fixture<'_>) -> Verdict {
+fn host_unaligned(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
     for shift in [1, 7, 4095] {
-        let made = pair.sender.register(pair.send_comm, at + shift, 100, PTR_HOST)?;
+        let reply = pair.sender.register(pair.send_comm, at + shift, 100, PTR_HOST)?;
         let call = format!("regMr of host memory at a page + {shift}");
-        require_made(&call, made, "a registration")?;
+        require_pointer(&call, reply, "a registration")?;
     }
     Ok(())
 }
 
-fn refuses_type(pair: &CommPair, kind: i32) -> Verdict {
+/// Fails unless regMr refuses memory of this type.
+fn refuses_type(pair: &CommPair, kind: i32) -> CheckResult {
     let at = pair.sender.allocate(BYTES)?;
     require_rc(
         &format!("regMr of type {kind}"),
@@ -116,43 +117,43 @@ fn refuses_type(pair: &CommPair, kind: i32) -> Verdict {
     )
 }
 
-fn dma_buf(fixture: &Fixture<'_>) -> Verdict {
+fn dma_buf(fixture: &Fixture<'_>) -> CheckResult {
     refuses_type(&fixture.pair()?, PTR_DMABUF)
 }
 
-fn unknown(fixture: &Fixture<'_>) -> Verdict {
+fn unknown(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     [0, 3, 8, -1].into_iter().try_for_each(|kind| refuses_type(&pair, kind))
 }
 
-fn null_host(fixture: &Fixture<'_>) -> Verdict {
+fn null_host(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let made = pair.sender.register(pair.send_comm, 0, BYTES, PTR_HOST)?;
-    if loose_acceptance("regMr of a NULL host range", made.rc)? {
+    let reply = pair.sender.register(pair.send_comm, 0, BYTES, PTR_HOST)?;
+    if loose_acceptance("regMr of a NULL host range", reply.rc)? {
         return Ok(());
     }
     Err(differs("regMr refuses a NULL host range; 3.1.9 takes any"))
 }
 
-fn null_device(fixture: &Fixture<'_>) -> Verdict {
+fn null_device(fixture: &Fixture<'_>) -> CheckResult {
     fixture.require_entries()?;
     let pair = fixture.pair()?;
-    let made = pair.sender.register(pair.send_comm, 0, BYTES, PTR_CUDA)?;
-    // CUDA refuses it in the original; where nothing asks CUDA, it is as good a tag as any.
-    loose_acceptance("regMr of a NULL device range", made.rc).map(drop)
+    let reply = pair.sender.register(pair.send_comm, 0, BYTES, PTR_CUDA)?;
+    // CUDA refuses it in the original; a plugin without CUDA may take it as a tag.
+    loose_acceptance("regMr of a NULL device range", reply.rc).map(drop)
 }
 
-fn negative(fixture: &Fixture<'_>) -> Verdict {
+fn negative(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let at = pair.sender.allocate(BYTES)?;
-    let made = pair.sender.reg_mr(pair.send_comm, at, -1, PTR_HOST)?;
-    if loose_acceptance("regMr of -1 bytes", made.rc)? {
+    let reply = pair.sender.reg_mr(pair.send_comm, at, -1, PTR_HOST)?;
+    if loose_acceptance("regMr of -1 bytes", reply.rc)? {
         return Err(differs("regMr takes a negative size, as 3.1.9 does"));
     }
     Ok(())
 }
 
-fn overlapping(fixture: &Fixture<'_>) -> Verdict {
+fn overlapping(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
     let first = pair.sender.register(pair.send_comm, pair.outgoing.at, BYTES, kind)?;
@@ -166,20 +167,20 @@ fn overlapping(fixture: &Fixture<'_>) -> Verdict {
         let rc = pair.sender.dereg_mr(pair.send_comm, mhandle)?;
         require_rc("deregMr of one of several", rc, 0)?;
     }
-    // The first registration of the range is still good.
+    // The first registration of the range is still valid.
     pair.transfer(fixture, 10_000, 3)
 }
 
-fn both_ends(fixture: &Fixture<'_>) -> Verdict {
+fn both_ends(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     for kind in [PTR_HOST, pair.memory.pointer_type()] {
-        pair.sender.registered(pair.send_comm, BYTES, kind)?;
-        pair.receiver.registered(pair.recv_comm, BYTES, kind)?;
+        pair.sender.allocate_registered(pair.send_comm, BYTES, kind)?;
+        pair.receiver.allocate_registered(pair.recv_comm, BYTES, kind)?;
     }
     Ok(())
 }
 
-fn across(fixture: &Fixture<'_>) -> Verdict {
+fn across(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
     let mut other =
@@ -188,7 +189,7 @@ fn across(fixture: &Fixture<'_>) -> Verdict {
     other.transfer(fixture, 10_000, 1)
 }
 
-fn outlives(fixture: &Fixture<'_>) -> Verdict {
+fn outlives(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     let kind = pair.memory.pointer_type();
     let other = CommPair::connect(fixture, pair.sender.clone(), pair.receiver.clone(), kind, kind)?;
@@ -198,36 +199,36 @@ fn outlives(fixture: &Fixture<'_>) -> Verdict {
     require_rc("deregMr through another comm, after its own was closed", rc, 0)
 }
 
-fn dereg_null(fixture: &Fixture<'_>) -> Verdict {
+fn dereg_null(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     require_rc("deregMr of NULL", pair.sender.dereg_mr(pair.send_comm, 0)?, 0)
 }
 
-fn no_leak(fixture: &Fixture<'_>) -> Verdict {
+fn no_leak(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let before = pair.sender.census()?;
+    let before = pair.sender.resources()?;
     for _ in 0..1000 {
-        let made = pair.sender.register(
+        let reply = pair.sender.register(
             pair.send_comm,
             pair.outgoing.at,
             BYTES,
             pair.memory.pointer_type(),
         )?;
-        require_rc("regMr", made.rc, 0)?;
-        require_rc("deregMr", pair.sender.dereg_mr(pair.send_comm, made.pointer)?, 0)?;
+        require_rc("regMr", reply.rc, 0)?;
+        require_rc("deregMr", pair.sender.dereg_mr(pair.send_comm, reply.pointer)?, 0)?;
     }
-    let after = pair.sender.census()?;
+    let after = pair.sender.resources()?;
     require(after.descriptors <= before.descriptors, "no more descriptors than before", || {
         format!("{} before, {} after", before.descriptors, after.descriptors)
     })
 }
 
-fn device_mr(fixture: &Fixture<'_>) -> Verdict {
+fn device_mr(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
-    let made = pair.receiver.get_device_mr(pair.recv_comm, pair.incoming.mhandle)?;
-    require_rc("getDeviceMr", made.rc, 0)?;
-    if made.pointer == UNTOUCHED {
+    let reply = pair.receiver.get_device_mr(pair.recv_comm, pair.incoming.mhandle)?;
+    require_rc("getDeviceMr", reply.rc, 0)?;
+    if reply.pointer == UNTOUCHED {
         return Ok(());
     }
-    Err(fail("an untouched output of getDeviceMr", format!("{:#x}", made.pointer)))
+    Err(fail("an untouched output of getDeviceMr", format!("{:#x}", reply.pointer)))
 }

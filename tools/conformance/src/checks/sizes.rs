@@ -1,11 +1,11 @@
-//! Messages of every awkward size, and receives that were posted for another.
+//! Messages of every awkward size, and receives that were posted for another size.
 //!
 //! § is a section of docs/plugin-contract.md.
 
 use crate::check::checks;
+use crate::harness::check_result::{CheckResult, fail, require};
 use crate::harness::fixture::Fixture;
-use crate::harness::verdict::{Verdict, fail, require};
-use crate::link::values::Tested;
+use crate::link::values::TestReply;
 
 checks! { Sizes:
     "sizes.bytes_0", "§2.7", exact::<0> => "an empty message takes a request, a slot and a consume";
@@ -27,14 +27,14 @@ checks! { Sizes:
     "sizes.posted_zero", "§2.7", zero => "a message into an empty receive is whole or an error";
 }
 
-/// Twice each, since the second meets pages and slots that were in use.
-fn exact<const BYTES: u64>(fixture: &Fixture<'_>) -> Verdict {
+/// Moves a message of `BYTES` twice: the second gets pages and slots that were in use.
+fn exact<const BYTES: u64>(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     pair.transfer(fixture, BYTES, 1)?;
     pair.transfer(fixture, BYTES, 2)
 }
 
-fn sequence(fixture: &Fixture<'_>) -> Verdict {
+fn sequence(fixture: &Fixture<'_>) -> CheckResult {
     const SIZES: [u64; 16] =
         [0, 1, 4096, 0, 0, 65_537, 3, 100_000, 4095, 262_144, 0, 17, 8193, 2, 300_001, 0];
     const PLACE: u64 = 320 * 1024;
@@ -54,7 +54,7 @@ fn sequence(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn larger(fixture: &Fixture<'_>) -> Verdict {
+fn larger(fixture: &Fixture<'_>) -> CheckResult {
     let pair = fixture.pair()?;
     for (seed, sent) in (0..).zip([0, 1, 4097, 100_000]) {
         let receive = pair.receive(0, 400_000)?;
@@ -66,40 +66,40 @@ fn larger(fixture: &Fixture<'_>) -> Verdict {
     Ok(())
 }
 
-fn smaller(fixture: &Fixture<'_>) -> Verdict {
+fn smaller(fixture: &Fixture<'_>) -> CheckResult {
     overlong(fixture, 100, 50_000)
 }
 
-fn zero(fixture: &Fixture<'_>) -> Verdict {
+fn zero(fixture: &Fixture<'_>) -> CheckResult {
     overlong(fixture, 0, 5000)
 }
 
-/// A message that is longer than its receive: the original delivers all of it, a stricter plugin
-/// may refuse it.
-fn overlong(fixture: &Fixture<'_>, posted: u64, sent: u64) -> Verdict {
+/// Sends a message that is longer than its receive: the original delivers all of it, a stricter
+/// plugin may refuse it.
+fn overlong(fixture: &Fixture<'_>, posted: u64, sent: u64) -> CheckResult {
     let pair = fixture.unpack_pair()?;
     let receive = pair.receive(0, posted)?;
     let send = pair.send(0, sent, 4)?;
     let (mut sent_off, mut delivered) = (false, false);
     while !delivered {
         if !sent_off {
-            let Tested { rc, done, .. } = pair.sender.test(send)?;
+            let TestReply { rc, done, .. } = pair.sender.test(send)?;
             // A receiver that refuses the message may take the connection down with it.
             sent_off = rc != 0 || done == 1;
         }
         match pair.receiver.test(receive.request)? {
-            Tested { rc: 0, done: 0, .. } => {}
-            Tested { rc: 0, done: 1, .. } => delivered = true,
-            // Flagged. What the comm is good for afterwards is the plugin's to say.
-            Tested { rc: 2 | 3, done: 0, .. } => return Ok(()),
-            Tested { rc, done, .. } => {
+            TestReply { rc: 0, done: 0, .. } => {}
+            TestReply { rc: 0, done: 1, .. } => delivered = true,
+            // The plugin reports the error, and may have broken the comm.
+            TestReply { rc: 2 | 3, done: 0, .. } => return Ok(()),
+            TestReply { rc, done, .. } => {
                 return Err(fail(
                     "test is done, or returns 2 or 3",
                     format!("rc {rc}, done {done}"),
                 ));
             }
         }
-        require(!fixture.used(1, 1), "the message arrives or test fails", || {
+        require(!fixture.has_used(1, 1), "the message arrives or test fails", || {
             "neither at the deadline".to_owned()
         })?;
     }

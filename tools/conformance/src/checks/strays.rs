@@ -1,4 +1,4 @@
-//! Strangers at the listener's port, before the peer comes and beside it.
+//! Unauthenticated connections at the listener's port, before the peer connects and beside it.
 //!
 //! § is a section of docs/plugin-contract.md.
 
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tcpx_sys::HANDLE_BYTES;
 
 use crate::check::checks;
+use crate::harness::check_result::{CheckResult, EarlyEnd, differs, require, require_rc, skip};
 use crate::harness::comm_pair::CommPair;
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
-use crate::harness::verdict::{Halt, Verdict, differs, require, require_rc, skip};
 use crate::link::values::DeviceArgument;
 use crate::outcome::Outcome;
 
@@ -23,48 +23,53 @@ checks! { Lifecycle:
 
 /// Where a handle holds the address of the data sockets, and of the control socket (§1.5).
 const ADDRESS_OFFSETS: [usize; 2] = [0, 48];
-/// Polls of accept while there are strangers only.
+/// Polls of accept while there are stray connections only.
 const POLLS: usize = 40;
 /// Longest hello that is recorded.
 const HELLO_BYTES: usize = 512;
-/// Silence after which a hello is taken to be whole.
+/// Silence after which a hello counts as whole.
 const HELLO_PAUSE: Duration = Duration::from_millis(200);
 
-fn strays(fixture: &Fixture<'_>) -> Verdict {
+fn strays(fixture: &Fixture<'_>) -> CheckResult {
     fixture.require_available()?;
     let pending = PendingPair::of_new_processes(fixture)?;
     let handle = pending.connector.read(pending.handle, HANDLE_BYTES as u32)?;
-    let Some(doors) = addresses(&handle) else {
-        return Err(skip("the handle does not begin with an IPv4 address to knock at"));
+    let Some(addresses) = addresses(&handle) else {
+        return Err(skip("the handle does not begin with an IPv4 address to connect to"));
     };
-    let hello = recorded_hello(fixture, &pending, &handle, doors[0])?;
+    let hello = record_hello(fixture, &pending, &handle, addresses[0])?;
     let mut held = Vec::new();
     for _ in 0..2 {
-        for door in doors {
-            held.extend(knock(fixture, door, &hello)?);
+        for address in addresses {
+            held.extend(connect_strays(fixture, address, &hello)?);
         }
         for _ in 0..POLLS {
-            let made = pending.accept(DeviceArgument::At(pending.device))?;
-            if made.rc != 0 {
-                return Err(differs(format!("strangers end accept with {}", made.rc)));
+            let reply = pending.accept(DeviceArgument::At(pending.device))?;
+            if reply.rc != 0 {
+                return Err(differs(format!(
+                    "unauthenticated connections end accept with {}",
+                    reply.rc
+                )));
             }
-            require(made.pointer == 0, "no comm for strangers", || format!("{:#x}", made.pointer))?;
+            require(reply.pointer == 0, "no comm for unauthenticated connections", || {
+                format!("{:#x}", reply.pointer)
+            })?;
         }
     }
     let comms = pending.establish(fixture).map_err(|halt| match halt {
-        Halt::Answer(Outcome::Fail { got, .. }) => {
-            differs(format!("strangers keep the peer out, as in 3.1.9: {got}"))
+        EarlyEnd::Outcome(Outcome::Fail { got, .. }) => {
+            differs(format!("unauthenticated connections keep the peer out, as in 3.1.9: {got}"))
         }
         other => other,
     })?;
     let kind = fixture.memory().pointer_type();
-    let pair = CommPair::of(fixture, &pending, comms, kind, kind)?;
+    let pair = CommPair::from_pending(fixture, &pending, comms, kind, kind)?;
     pair.transfer(fixture, 20_000, 1)?;
     drop(held);
     pair.transfer(fixture, 20_000, 2)
 }
 
-/// The two addresses in a handle.
+/// Returns the two addresses in a handle, of the data and the control sockets.
 fn addresses(handle: &[u8]) -> Option<[SocketAddrV4; 2]> {
     let address = |offset: usize| {
         let bytes = handle.get(offset..offset + 8)?;
@@ -77,16 +82,16 @@ fn addresses(handle: &[u8]) -> Option<[SocketAddrV4; 2]> {
     Some([data?, control?])
 }
 
-/// What the plugin's own connect says first, told to a listener of ours by a changed handle. Empty
-/// where it waits for the listener to speak, as 3.1.9 does.
-fn recorded_hello(
+/// Records the first bytes that the plugin's own connect sends, by a changed handle that leads it
+/// to a listener of the check. Empty where it waits for the listener to speak, as 3.1.9 does.
+fn record_hello(
     fixture: &Fixture<'_>,
     pending: &PendingPair,
     handle: &[u8],
-    door: SocketAddrV4,
-) -> Verdict<Vec<u8>> {
+    address: SocketAddrV4,
+) -> CheckResult<Vec<u8>> {
     let own = |error: std::io::Error| skip(format!("cannot listen beside the plugin: {error}"));
-    let listener = TcpListener::bind(SocketAddrV4::new(*door.ip(), 0)).map_err(own)?;
+    let listener = TcpListener::bind(SocketAddrV4::new(*address.ip(), 0)).map_err(own)?;
     listener.set_nonblocking(true).map_err(own)?;
     let port = listener.local_addr().map_err(own)?.port().to_be_bytes();
     let mut changed = handle.to_vec();
@@ -96,14 +101,14 @@ fn recorded_hello(
     let at = pending.connector.allocate(HANDLE_BYTES as u64)?;
     pending.connector.write(at, changed)?;
     let device = DeviceArgument::PointsToNull;
-    let made = pending.connector.connect(0, at, device)?;
-    require_rc("the first connect", made.rc, 0)?;
+    let reply = pending.connector.connect(0, at, device)?;
+    require_rc("the first connect", reply.rc, 0)?;
     let until = Instant::now() + fixture.share(1, 6);
     let mut hello = Vec::new();
     while Instant::now() < until {
         match listener.accept() {
             Ok((socket, _)) => {
-                hello = heard(socket, until).map_err(own)?;
+                hello = read_hello(socket, until).map_err(own)?;
                 break;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
@@ -114,7 +119,7 @@ fn recorded_hello(
 }
 
 /// Reads until a pause, or until the time is over, and returns the bytes.
-fn heard(mut socket: TcpStream, until: Instant) -> std::io::Result<Vec<u8>> {
+fn read_hello(mut socket: TcpStream, until: Instant) -> std::io::Result<Vec<u8>> {
     let mut hello = vec![0; HELLO_BYTES];
     let mut filled = 0;
     socket.set_nonblocking(false)?;
@@ -127,7 +132,7 @@ fn heard(mut socket: TcpStream, until: Instant) -> std::io::Result<Vec<u8>> {
         socket.set_read_timeout(Some(patience))?;
         match socket.read(&mut hello[filled..]) {
             Ok(count) if count > 0 => filled += count,
-            // A pause, or the end: this is all there is.
+            // A pause or the end: the hello is whole.
             _ => break,
         }
     }
@@ -135,14 +140,18 @@ fn heard(mut socket: TcpStream, until: Instant) -> std::io::Result<Vec<u8>> {
     Ok(hello)
 }
 
-/// Connects once as each kind of stranger, and returns the connections that stay.
-fn knock(fixture: &Fixture<'_>, door: SocketAddrV4, hello: &[u8]) -> Verdict<Vec<TcpStream>> {
+/// Connects once with each kind of wrong hello, and returns the connections that stay open.
+fn connect_strays(
+    fixture: &Fixture<'_>,
+    address: SocketAddrV4,
+    hello: &[u8],
+) -> CheckResult<Vec<TcpStream>> {
     let call = |words: &[u8]| {
         let limit = fixture.share(1, 6);
-        let socket = TcpStream::connect_timeout(&door.into(), limit);
+        let socket = TcpStream::connect_timeout(&address.into(), limit);
         let said = socket.and_then(|mut socket| {
             socket.set_write_timeout(Some(limit))?;
-            // A listener that hangs up in the middle is within its rights.
+            // A listener may close the connection at any byte.
             let _ = socket.write_all(words);
             Ok(socket)
         });
@@ -158,7 +167,7 @@ fn knock(fixture: &Fixture<'_>, door: SocketAddrV4, hello: &[u8]) -> Verdict<Vec
         }
     }
     let garbage: Vec<u8> = (0..4096_u32).map(|i| ((i * 31) >> 3) as u8).collect();
-    let web: &[u8] = b"GET / HTTP/1.1\r\nHost: nobody\r\nAccept: */*\r\n\r\n";
+    let web: &[u8] = b"GET / HTTP/1.1\r\nHost: example\r\nAccept: */*\r\n\r\n";
     [b"".as_slice(), web, &garbage, &hello[..hello.len() / 2]].into_iter().map(call).collect()
 }
 

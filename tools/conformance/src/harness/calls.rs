@@ -1,4 +1,4 @@
-//! The commands as methods of an agent, and what is made of several of them.
+//! Commands as methods of an agent, and calls that combine several commands.
 //!
 //! § is a section of docs/plugin-contract.md.
 
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use tcpx_sys::{NetDeviceHandle, UnpackNetDeviceHandle};
 
-use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, fail, require, require_rc};
+use crate::harness::agent_process::AgentProcess;
+use crate::harness::check_result::{CheckResult, fail, require, require_rc};
 use crate::link::command::{Command, commands};
 use crate::link::values::{
-    Census, Counted, DeviceArgument, LoadFailure, Loaded, Made, Properties, Stream, StreamQueue,
-    Tested,
+    CountReply, DeviceArgument, LoadFailure, LoadedTable, PointerReply, ProcessResources,
+    Properties, Stream, StreamQueue, TestReply,
 };
 use crate::message::pattern::Mismatch;
 use crate::message::unpack_row::Entry;
 
-/// Where an agent's messages lie, and their registration.
+/// Memory of an agent with its registration.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct RegisteredBuffer {
     pub at: u64,
     pub mhandle: u64,
 }
 
-/// What `accept` published of a receive comm.
+/// Fields of the device handle that `accept` wrote for a receive comm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Device {
+pub(crate) struct DeviceHandle {
     pub kind: i32,
     pub version: i32,
     pub handle: u64,
@@ -33,9 +33,9 @@ pub(crate) struct Device {
     pub needs_proxy_progress: i32,
 }
 
-/// The unpack queue of a receive comm.
+/// Addresses of the unpack queue and the bounce buffer of a receive comm, and the queue's head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
+pub(crate) struct UnpackQueue {
     pub meta: u64,
     pub bounce: u64,
     pub head: u64,
@@ -46,9 +46,9 @@ macro_rules! methods {
         $(#[$doc:meta])*
         $name:ident($($argument:ident: $type:ty),*) -> $answer:ty, $call:literal;
     )*) => {
-        /// A method for each command. Those of the plugin's table return its code, whatever it is.
-        impl Process {
-            $($(#[$doc])* pub(crate) fn $name(&self, $($argument: $type),*) -> Verdict<$answer> {
+        /// A method for each command. Those of the plugin's table return any code as it is.
+        impl AgentProcess {
+            $($(#[$doc])* pub(crate) fn $name(&self, $($argument: $type),*) -> CheckResult<$answer> {
                 self.call(&Command::$name { $($argument),* })
             })*
         }
@@ -56,7 +56,7 @@ macro_rules! methods {
 }
 commands!(methods);
 
-/// The three kinds of comm, by how they are closed.
+/// The three kinds of comm, each with its own close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommKind {
     Send,
@@ -64,9 +64,9 @@ pub(crate) enum CommKind {
     Listen,
 }
 
-impl Process {
+impl AgentProcess {
     /// Closes a comm, which always succeeds (§2.12).
-    pub(crate) fn close(&self, kind: CommKind, comm: u64) -> Verdict {
+    pub(crate) fn close(&self, kind: CommKind, comm: u64) -> CheckResult {
         let (name, rc) = match kind {
             CommKind::Send => ("closeSend", self.close_send(comm)?),
             CommKind::Recv => ("closeRecv", self.close_recv(comm)?),
@@ -75,52 +75,63 @@ impl Process {
         require_rc(name, rc, 0)
     }
 
-    /// `regMr` of a size that is no trick.
-    pub(crate) fn register(&self, comm: u64, data: u64, bytes: u64, kind: i32) -> Verdict<Made> {
+    /// Calls `regMr` with a size that an `int` holds.
+    pub(crate) fn register(
+        &self,
+        comm: u64,
+        data: u64,
+        bytes: u64,
+        kind: i32,
+    ) -> CheckResult<PointerReply> {
         self.reg_mr(comm, data, i32::try_from(bytes).unwrap_or(i32::MAX), kind)
     }
 
-    /// Memory that can be registered as this type.
-    pub(crate) fn allocate_as(&self, kind: i32, bytes: u64) -> Verdict<u64> {
+    /// Allocates memory that can be registered as this type.
+    pub(crate) fn allocate_as(&self, kind: i32, bytes: u64) -> CheckResult<u64> {
         match kind {
             tcpx_sys::PTR_CUDA => self.allocate_device(bytes),
             _ => self.allocate(bytes),
         }
     }
 
-    /// A buffer of its own with a registration.
-    pub(crate) fn registered(&self, comm: u64, bytes: u64, kind: i32) -> Verdict<Buffer> {
+    /// Allocates a buffer and registers it.
+    pub(crate) fn allocate_registered(
+        &self,
+        comm: u64,
+        bytes: u64,
+        kind: i32,
+    ) -> CheckResult<RegisteredBuffer> {
         let at = self.allocate_as(kind, bytes)?;
-        self.registered_at(comm, at, bytes, kind)
+        self.register_at(comm, at, bytes, kind)
     }
 
-    /// A registration of memory that is there.
-    pub(crate) fn registered_at(
+    /// Registers memory that was allocated before.
+    pub(crate) fn register_at(
         &self,
         comm: u64,
         at: u64,
         bytes: u64,
         kind: i32,
-    ) -> Verdict<Buffer> {
-        let made = self.register(comm, at, bytes, kind)?;
-        require_rc(&format!("regMr of {bytes} page-aligned bytes as type {kind}"), made.rc, 0)?;
-        Ok(Buffer { at, mhandle: made.pointer })
+    ) -> CheckResult<RegisteredBuffer> {
+        let reply = self.register(comm, at, bytes, kind)?;
+        require_rc(&format!("regMr of {bytes} page-aligned bytes as type {kind}"), reply.rc, 0)?;
+        Ok(RegisteredBuffer { at, mhandle: reply.pointer })
     }
 
-    /// Bytes at `at`, as many as were asked for.
-    pub(crate) fn read(&self, at: u64, bytes: u32) -> Verdict<Vec<u8>> {
+    /// Reads exactly `bytes` bytes at `at`.
+    pub(crate) fn read(&self, at: u64, bytes: u32) -> CheckResult<Vec<u8>> {
         let read = self.read_bytes(at, bytes)?;
         if read.len() == bytes as usize {
             Ok(read)
         } else {
-            Err(fail("the agent reads what was asked for", "another length"))
+            Err(fail(format!("the agent reads {bytes} bytes"), read.len().to_string()))
         }
     }
 
-    /// The device handle that `accept` wrote at `at`.
-    pub(crate) fn device(&self, at: u64) -> Verdict<Device> {
+    /// Reads the device handle that `accept` wrote at `at`.
+    pub(crate) fn device_handle(&self, at: u64) -> CheckResult<DeviceHandle> {
         let bytes = self.read(at, size_of::<NetDeviceHandle>() as u32)?;
-        Ok(Device {
+        Ok(DeviceHandle {
             kind: int_at(&bytes, 0),
             version: int_at(&bytes, 4),
             handle: word_at(&bytes, 8),
@@ -129,11 +140,11 @@ impl Process {
         })
     }
 
-    /// The queue behind a device handle.
-    pub(crate) fn queue(&self, handle: u64) -> Verdict<Queue> {
+    /// Reads the device struct behind a device handle.
+    pub(crate) fn unpack_queue(&self, handle: u64) -> CheckResult<UnpackQueue> {
         require(handle != 0, "accept publishes a device struct", || "a NULL handle".to_owned())?;
         let bytes = self.read(handle, size_of::<UnpackNetDeviceHandle>() as u32)?;
-        Ok(Queue {
+        Ok(UnpackQueue {
             meta: word_at(&bytes, 0),
             bounce: word_at(&bytes, 8),
             head: word_at(&bytes, 16),
@@ -143,9 +154,9 @@ impl Process {
 
 /// Runs a stream in both agents at once.
 pub(crate) fn run_streams(
-    sender: (&Process, Stream),
-    receiver: (&Process, Stream, Option<StreamQueue>),
-) -> Verdict {
+    sender: (&AgentProcess, Stream),
+    receiver: (&AgentProcess, Stream, Option<StreamQueue>),
+) -> CheckResult {
     let send = Command::send_stream { stream: sender.1 };
     let receive = Command::recv_stream { stream: receiver.1, queue: receiver.2 };
     receiver.0.begin(&receive)?;

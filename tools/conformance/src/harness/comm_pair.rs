@@ -8,16 +8,16 @@ use std::rc::Rc;
 
 use tcpx_sys::{LoadMeta, UNPACK_QUEUE_DEPTH};
 
-use crate::harness::calls::{Buffer, CommKind, Queue};
+use crate::harness::agent_process::AgentProcess;
+use crate::harness::calls::{CommKind, RegisteredBuffer, UnpackQueue};
+use crate::harness::check_result::{CheckResult, fail, require, require_pointer, require_rc};
 use crate::harness::fixture::Fixture;
 use crate::harness::pending_pair::PendingPair;
-use crate::harness::process::Process;
-use crate::harness::verdict::{Verdict, fail, require, require_made, require_rc};
-use crate::link::values::{Made, Tested};
+use crate::link::values::{PointerReply, TestReply};
 use crate::memory_kind::MemoryKind;
 use crate::message::unpack_row::{self, Entry};
 
-/// Bytes of each buffer: 16 messages of a chunk each.
+/// Bytes of each buffer: room for 16 messages of one chunk.
 pub(crate) const BUFFER_BYTES: u64 = 16 * CHUNK_BYTES;
 /// Bytes that one request carries at most without losing pages (§3.6).
 pub(crate) const CHUNK_BYTES: u64 = 512 * 1024;
@@ -25,26 +25,26 @@ pub(crate) const CHUNK_BYTES: u64 = 512 * 1024;
 /// Two connected comms.
 #[derive(Debug)]
 pub(crate) struct CommPair {
-    pub sender: Rc<Process>,
-    pub receiver: Rc<Process>,
+    pub sender: Rc<AgentProcess>,
+    pub receiver: Rc<AgentProcess>,
     pub send_comm: u64,
     pub recv_comm: u64,
-    pub outgoing: Buffer,
-    pub incoming: Buffer,
-    pub queue: Queue,
+    pub outgoing: RegisteredBuffer,
+    pub incoming: RegisteredBuffer,
+    pub queue: UnpackQueue,
     /// Address of the device struct that names the queue.
     pub device_struct: u64,
-    /// Where the receiver puts a message together.
+    /// Address at which the receiver assembles a message from its entries.
     pub scratch: u64,
     pub memory: MemoryKind,
-    /// Whether receives come as entries.
+    /// Whether receives arrive as entries of the unpack queue.
     unpacks: bool,
     received: Cell<u64>,
 }
 
-/// A posted receive: how many came before it on the comm, and where its message lies.
+/// A posted receive: its request, how many came before it on the comm, and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Receive {
+pub(crate) struct PostedReceive {
     pub request: u64,
     pub index: u64,
     pub place: u64,
@@ -54,58 +54,58 @@ impl CommPair {
     /// Connects a new comm from `sender` to `receiver` and registers a buffer at each end.
     pub(crate) fn connect(
         fixture: &Fixture<'_>,
-        sender: Rc<Process>,
-        receiver: Rc<Process>,
+        sender: Rc<AgentProcess>,
+        receiver: Rc<AgentProcess>,
         send_kind: i32,
         recv_kind: i32,
-    ) -> Verdict<Self> {
+    ) -> CheckResult<Self> {
         let pending = PendingPair::between(fixture, sender, receiver)?;
         let comms = pending.establish(fixture)?;
-        Self::of(fixture, &pending, comms, send_kind, recv_kind)
+        Self::from_pending(fixture, &pending, comms, send_kind, recv_kind)
     }
 
-    /// Another comm between the same processes, over the memory of this one: what they hold then
-    /// is the plugin's.
-    pub(crate) fn another(&self, fixture: &Fixture<'_>) -> Verdict<Self> {
+    /// Connects another comm between the same processes, over the memory of this one: any
+    /// descriptor or thread that they gain is the plugin's.
+    pub(crate) fn connect_another(&self, fixture: &Fixture<'_>) -> CheckResult<Self> {
         let (sender, receiver) = (Rc::clone(&self.sender), Rc::clone(&self.receiver));
         let pending = PendingPair::between(fixture, sender, receiver)?;
         let comms = pending.establish(fixture)?;
         let kind = self.memory.pointer_type();
         let places = [self.outgoing.at, self.incoming.at, self.scratch];
-        Self::over(fixture, &pending, comms, [kind, kind], places)
+        Self::with_buffers(fixture, &pending, comms, [kind, kind], places)
     }
 
-    /// Made of a pair whose comms are there, with a buffer at each end.
-    pub(crate) fn of(
+    /// Registers a new buffer at each end of a pair whose comms are connected.
+    pub(crate) fn from_pending(
         fixture: &Fixture<'_>,
         pending: &PendingPair,
         comms: (u64, u64),
         send_kind: i32,
         recv_kind: i32,
-    ) -> Verdict<Self> {
+    ) -> CheckResult<Self> {
         let places = [
             pending.connector.allocate_as(send_kind, BUFFER_BYTES)?,
             pending.listener.allocate_as(recv_kind, BUFFER_BYTES)?,
             pending.listener.allocate(BUFFER_BYTES)?,
         ];
-        Self::over(fixture, pending, comms, [send_kind, recv_kind], places)
+        Self::with_buffers(fixture, pending, comms, [send_kind, recv_kind], places)
     }
 
-    /// The same with buffers that are there: closes the listen comm and registers them.
-    fn over(
+    /// Closes the listen comm of a connected pair, and registers the given buffers.
+    fn with_buffers(
         fixture: &Fixture<'_>,
         pending: &PendingPair,
         (send_comm, recv_comm): (u64, u64),
         [send_kind, recv_kind]: [i32; 2],
         [outgoing, incoming, scratch]: [u64; 3],
-    ) -> Verdict<Self> {
+    ) -> CheckResult<Self> {
         let (sender, receiver) = (Rc::clone(&pending.connector), Rc::clone(&pending.listener));
         receiver.close(CommKind::Listen, pending.listen_comm)?;
-        let device_struct = receiver.device(pending.device)?.handle;
+        let device_struct = receiver.device_handle(pending.device)?.handle;
         Ok(Self {
-            queue: receiver.queue(device_struct)?,
-            outgoing: sender.registered_at(send_comm, outgoing, BUFFER_BYTES, send_kind)?,
-            incoming: receiver.registered_at(recv_comm, incoming, BUFFER_BYTES, recv_kind)?,
+            queue: receiver.unpack_queue(device_struct)?,
+            outgoing: sender.register_at(send_comm, outgoing, BUFFER_BYTES, send_kind)?,
+            incoming: receiver.register_at(recv_comm, incoming, BUFFER_BYTES, recv_kind)?,
             scratch,
             memory: fixture.memory(),
             unpacks: recv_kind == tcpx_sys::PTR_CUDA,
@@ -118,59 +118,66 @@ impl CommPair {
         })
     }
 
-    /// Fills the message of `seed` at `offset` of the outgoing buffer and posts it.
-    pub(crate) fn send(&self, offset: u64, bytes: u64, seed: u64) -> Verdict<u64> {
+    /// Fills the message of `seed` at `offset` of the outgoing buffer, posts it, and returns its
+    /// request.
+    pub(crate) fn send(&self, offset: u64, bytes: u64, seed: u64) -> CheckResult<u64> {
         let data = self.outgoing.at + offset;
         self.sender.fill(data, bytes, seed)?;
-        let made = self.isend(data, bytes)?;
-        require_made(&format!("isend of {bytes} bytes"), made, "isend hands out a request")
+        let reply = self.isend(data, bytes)?;
+        require_pointer(&format!("isend of {bytes} bytes"), reply, "isend hands out a request")
     }
 
-    /// The raw isend.
-    pub(crate) fn isend(&self, data: u64, bytes: u64) -> Verdict<Made> {
+    /// Calls isend and returns its reply.
+    pub(crate) fn isend(&self, data: u64, bytes: u64) -> CheckResult<PointerReply> {
         self.sender.isend(self.send_comm, data, int(bytes)?, 0, self.outgoing.mhandle)
     }
 
     /// Posts a receive of `bytes` at `offset` of the incoming buffer.
-    pub(crate) fn receive(&self, offset: u64, bytes: u64) -> Verdict<Receive> {
-        let made = self.irecv(self.incoming.at + offset, bytes)?;
+    pub(crate) fn receive(&self, offset: u64, bytes: u64) -> CheckResult<PostedReceive> {
+        let reply = self.irecv(self.incoming.at + offset, bytes)?;
         let call = format!("irecv of {bytes} bytes");
-        let request = require_made(&call, made, "irecv hands out a request")?;
-        Ok(self.posted(request, self.incoming.at + offset))
+        let request = require_pointer(&call, reply, "irecv hands out a request")?;
+        Ok(self.count_posted(request, self.incoming.at + offset))
     }
 
-    /// The raw irecv. One that succeeds must be told to [`posted`](Self::posted).
-    pub(crate) fn irecv(&self, data: u64, bytes: u64) -> Verdict<Made> {
+    /// Calls irecv and returns its reply. Pass one that succeeds to
+    /// [`count_posted`](Self::count_posted).
+    pub(crate) fn irecv(&self, data: u64, bytes: u64) -> CheckResult<PointerReply> {
         let mhandle = self.incoming.mhandle;
         self.receiver.irecv(self.recv_comm, 1, data, int(bytes)?, Some(0), mhandle)
     }
 
-    /// Counts a receive that a check posted by itself.
-    pub(crate) fn posted(&self, request: u64, place: u64) -> Receive {
+    /// Counts a receive that a check posted with [`irecv`](Self::irecv) or by the agent.
+    pub(crate) fn count_posted(&self, request: u64, place: u64) -> PostedReceive {
         let index = self.received.replace(self.received.get() + 1);
-        Receive { request, index, place }
+        PostedReceive { request, index, place }
     }
 
-    /// Receives posted so far.
+    /// Returns how many receives were posted so far.
     pub(crate) fn received(&self) -> u64 {
         self.received.get()
     }
 
-    /// Counts receives that an agent posted by itself.
-    pub(crate) fn received_more(&self, count: u64) {
+    /// Counts receives that an agent posted in a stream.
+    pub(crate) fn count_received(&self, count: u64) {
         self.received.set(self.received.get() + count);
     }
 
     /// Tests the oldest request of each end until both are done.
-    pub(crate) fn complete(&self, fixture: &Fixture<'_>, send: u64, receive: &Receive) -> Verdict {
+    pub(crate) fn complete(
+        &self,
+        fixture: &Fixture<'_>,
+        send: u64,
+        receive: &PostedReceive,
+    ) -> CheckResult {
         let (mut sent, mut got) = (false, false);
         loop {
-            sent = sent || step(&self.sender, send, "send")?;
-            got = got || step(&self.receiver, receive.request, "receive")?;
+            sent = sent || test_once(&self.sender, send, "send")?;
+            got = got || test_once(&self.receiver, receive.request, "receive")?;
             if sent && got {
                 return Ok(());
             }
-            require(!fixture.used(1, 1), "both requests are done", || {
+            require(!fixture.has_used(1, 1), "both requests are done", || {
                 format!("send done: {sent}, receive done: {got}, at the deadline")
             })?;
         }
@@ -181,17 +188,17 @@ impl CommPair {
         &self,
         fixture: &Fixture<'_>,
         sends: &[u64],
-        receives: &[Receive],
-    ) -> Verdict {
+        receives: &[PostedReceive],
+    ) -> CheckResult {
         let (mut sent, mut got) = (0, 0);
         while sent < sends.len() || got < receives.len() {
             if let Some(&send) = sends.get(sent) {
-                sent += usize::from(step(&self.sender, send, "send")?);
+                sent += usize::from(test_once(&self.sender, send, "send")?);
             }
             if let Some(receive) = receives.get(got) {
-                got += usize::from(step(&self.receiver, receive.request, "receive")?);
+                got += usize::from(test_once(&self.receiver, receive.request, "receive")?);
             }
-            require(!fixture.used(1, 1), "every request is done", || {
+            require(!fixture.has_used(1, 1), "every request is done", || {
                 format!(
                     "{sent} of {} sends and {got} of {} receives at the deadline",
                     sends.len(),
@@ -202,8 +209,8 @@ impl CommPair {
         Ok(())
     }
 
-    /// The row of a finished receive.
-    pub(crate) fn row(&self, receive: &Receive) -> Verdict<Vec<Entry>> {
+    /// Reads the entries of a finished receive.
+    pub(crate) fn row(&self, receive: &PostedReceive) -> CheckResult<Vec<Entry>> {
         let slot = receive.index % UNPACK_QUEUE_DEPTH as u64;
         let cnt = self.receiver.word(unpack_row::count_address(self.queue.meta, slot))?;
         let count = unpack_row::check_count(cnt)
@@ -216,7 +223,7 @@ impl CommPair {
 
     /// Checks that the bytes of a finished receive are those of the message, by its entries or in
     /// place.
-    pub(crate) fn check(&self, receive: &Receive, bytes: u64, seed: u64) -> Verdict {
+    pub(crate) fn check(&self, receive: &PostedReceive, bytes: u64, seed: u64) -> CheckResult {
         let at = if self.unpacks {
             let entries = self.row(receive)?;
             unpack_row::check_cover(&entries, bytes).map_err(|text| {
@@ -229,28 +236,26 @@ impl CommPair {
         };
         match self.receiver.verify(at, bytes, seed)? {
             None => Ok(()),
-            Some(wrong) => {
-                Err(fail(format!("the {bytes} bytes that were sent"), format!("{wrong:x?}")))
-            }
+            Some(wrong) => Err(fail(format!("the {bytes} sent bytes"), format!("{wrong:x?}"))),
         }
     }
 
-    /// Tells the plugin that the receive was copied out.
-    pub(crate) fn consume(&self, receive: &Receive) -> Verdict {
+    /// Consumes the oldest finished receive.
+    pub(crate) fn consume(&self, receive: &PostedReceive) -> CheckResult {
         require_rc(
             "irecvConsumed of the oldest finished receive",
-            self.consumed(receive.request)?,
+            self.irecv_consumed(receive.request)?,
             0,
         )
     }
 
-    /// The raw irecvConsumed.
-    pub(crate) fn consumed(&self, request: u64) -> Verdict<i32> {
+    /// Calls irecvConsumed and returns its code.
+    pub(crate) fn irecv_consumed(&self, request: u64) -> CheckResult<i32> {
         self.receiver.irecv_consumed(self.recv_comm, 1, request)
     }
 
     /// Deregisters and closes, in the order that works (§2.12).
-    pub(crate) fn release(&self) -> Verdict {
+    pub(crate) fn release(&self) -> CheckResult {
         for (process, comm, mhandle) in [
             (&self.sender, self.send_comm, self.outgoing.mhandle),
             (&self.receiver, self.recv_comm, self.incoming.mhandle),
@@ -261,8 +266,8 @@ impl CommPair {
         self.receiver.close(CommKind::Recv, self.recv_comm)
     }
 
-    /// One whole message: posted at both ends, completed, checked and consumed.
-    pub(crate) fn transfer(&self, fixture: &Fixture<'_>, bytes: u64, seed: u64) -> Verdict {
+    /// Moves one message: posts both ends, completes, checks and consumes.
+    pub(crate) fn transfer(&self, fixture: &Fixture<'_>, bytes: u64, seed: u64) -> CheckResult {
         let receive = self.receive(0, bytes)?;
         let send = self.send(0, bytes, seed)?;
         self.complete(fixture, send, &receive)?;
@@ -272,35 +277,37 @@ impl CommPair {
 }
 
 impl Fixture<'_> {
-    /// Two processes and a comm between them, with registered buffers of the run's kind of memory.
-    pub(crate) fn pair(&self) -> Verdict<CommPair> {
+    /// Starts two processes and connects a comm between them, with registered buffers of the run's
+    /// kind of memory.
+    pub(crate) fn pair(&self) -> CheckResult<CommPair> {
         let kind = self.memory().pointer_type();
         self.pair_of(kind, kind)
     }
 
-    /// The same for checks of the unpack queue.
-    pub(crate) fn unpack_pair(&self) -> Verdict<CommPair> {
+    /// Connects a pair for a check of the unpack queue; skips the check without entries.
+    pub(crate) fn unpack_pair(&self) -> CheckResult<CommPair> {
         self.require_entries()?;
         self.pair()
     }
 
-    /// Two processes and a comm between them; the buffers are registered as the given types.
-    pub(crate) fn pair_of(&self, send_kind: i32, recv_kind: i32) -> Verdict<CommPair> {
+    /// Starts two processes and connects a comm between them, with buffers registered as the given
+    /// types.
+    pub(crate) fn pair_of(&self, send_kind: i32, recv_kind: i32) -> CheckResult<CommPair> {
         self.require_available()?;
-        let (sender, receiver) = (self.ready()?, self.ready()?);
+        let (sender, receiver) = (self.ready_agent()?, self.ready_agent()?);
         CommPair::connect(self, sender.into(), receiver.into(), send_kind, recv_kind)
     }
 }
 
-/// Tests a request once, and says whether it is done now.
-pub(crate) fn step(process: &Process, request: u64, what: &str) -> Verdict<bool> {
-    let Tested { rc, done, .. } = process.test(request)?;
+/// Tests a request once and returns whether it is done.
+pub(crate) fn test_once(process: &AgentProcess, request: u64, what: &str) -> CheckResult<bool> {
+    let TestReply { rc, done, .. } = process.test(request)?;
     require_rc(&format!("test of the oldest {what}"), rc, 0)?;
     require(done == 0 || done == 1, "test writes 0 or 1 to done", || done.to_string())?;
     Ok(done == 1)
 }
 
-/// A byte count as the plugin takes it.
-fn int(bytes: u64) -> Verdict<i32> {
+/// Converts a byte count to the type that the plugin takes.
+fn int(bytes: u64) -> CheckResult<i32> {
     i32::try_from(bytes).map_err(|_| fail("a message below 2 GiB", bytes.to_string()))
 }

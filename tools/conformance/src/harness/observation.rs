@@ -1,27 +1,27 @@
-//! Duration of an observation: a time, and enough looks even on a machine that is too busy for it.
+//! Duration of an observation: a time, and a least number of polls for busy machines.
 
 use std::time::{Duration, Instant};
 
-/// Looks that are taken however long they last.
-const LOOKS: u32 = 50;
+/// Polls of an observation, however long they take.
+const MIN_POLLS: u32 = 50;
 
-/// One stretch of looking.
+/// A time of polling for an event that must not happen.
 #[derive(Debug)]
 pub(crate) struct Observation {
     until: Instant,
-    looks_left: u32,
+    polls_left: u32,
 }
 
 impl Observation {
-    /// Lasts for `time`, and for 50 looks.
-    pub(crate) fn of(time: Duration) -> Self {
-        Self { until: Instant::now() + time, looks_left: LOOKS }
+    /// Starts an observation that lasts for `time`, and for 50 polls.
+    pub(crate) fn lasting(time: Duration) -> Self {
+        Self { until: Instant::now() + time, polls_left: MIN_POLLS }
     }
 
-    /// Returns whether to look once more. Counts the look.
-    pub(crate) fn goes_on(&mut self) -> bool {
-        let promised = self.looks_left > 0;
-        self.looks_left = self.looks_left.saturating_sub(1);
+    /// Returns whether to poll once more, and counts the poll.
+    pub(crate) fn continues(&mut self) -> bool {
+        let promised = self.polls_left > 0;
+        self.polls_left = self.polls_left.saturating_sub(1);
         promised || Instant::now() < self.until
     }
 }
@@ -31,15 +31,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_that_is_over_leaves_fifty_looks() {
-        let mut observation = Observation::of(Duration::ZERO);
-        let looks = std::iter::from_fn(|| observation.goes_on().then_some(())).count();
-        assert_eq!(looks, 50);
+    fn an_expired_time_leaves_fifty_polls() {
+        let mut observation = Observation::lasting(Duration::ZERO);
+        let polls = std::iter::from_fn(|| observation.continues().then_some(())).count();
+        assert_eq!(polls, 50);
     }
 
     #[test]
     fn a_long_time_leaves_more() {
-        let mut observation = Observation::of(Duration::from_secs(3600));
-        assert!((0..1000).all(|_| observation.goes_on()));
+        let mut observation = Observation::lasting(Duration::from_secs(3600));
+        assert!((0..1000).all(|_| observation.continues()));
     }
 }

@@ -1,14 +1,14 @@
-//! The plugin tables that a file exports, read from its symbols. Nothing is loaded.
+//! Plugin tables that a file exports, by its symbols. No file is loaded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSymbol};
 
-/// How the names of tables begin; a version follows.
+/// Prefixes of the names of tables; a version follows.
 const TABLES: [&str; 2] = ["ncclNetPlugin_v", "ncclCollNetPlugin_v"];
 
-/// Why the symbols of a file are unknown.
+/// Error of reading the symbols of a file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SymbolsError {
     #[error("cannot read {path}: {error}")]
@@ -17,7 +17,7 @@ pub(crate) enum SymbolsError {
     Format { path: PathBuf, error: object::Error },
 }
 
-/// Names of the tables that the file defines, sorted.
+/// Returns the names of the tables that the file defines, sorted.
 pub(crate) fn plugin_tables(path: &Path) -> Result<Vec<String>, SymbolsError> {
     let bytes =
         fs::read(path).map_err(|error| SymbolsError::Read { path: path.to_owned(), error })?;
@@ -31,7 +31,7 @@ pub(crate) fn plugin_tables(path: &Path) -> Result<Vec<String>, SymbolsError> {
     Ok(tables)
 }
 
-/// Returns whether the file has this text anywhere.
+/// Returns whether the file contains this text.
 pub(crate) fn mentions(path: &Path, text: &str) -> bool {
     let has = |bytes: Vec<u8>| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     fs::read(path).is_ok_and(has)
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_told_from_other_names() {
+    fn only_names_of_tables_are_tables() {
         for table in ["ncclNetPlugin_v7", "ncclNetPlugin_v10", "ncclCollNetPlugin_v6"] {
             assert!(is_table(table), "{table}");
         }

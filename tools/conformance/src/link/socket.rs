@@ -1,4 +1,4 @@
-//! The socket between a check and its agent: frames of [`tcpx_wire::frame`] with postcard values.
+//! Socket between a check and its agent: frames of [`tcpx_wire::frame`] with postcard values.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,20 +8,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tcpx_wire::frame;
 
-/// Names the descriptor of the link in an agent's environment.
+/// Variable that names the descriptor of the link in an agent's environment.
 pub(crate) const LINK_VARIABLE: &str = "TCPX_CONFORMANCE_LINK";
 /// The one kind of frame: a postcard value whose type both ends know.
 const VALUE: u16 = 1;
-/// Longest value that is taken; the longest sent is a full row of entries.
+/// Longest value that an end accepts; the longest that is sent is a full row of entries.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// One end.
+/// One end of the link.
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: UnixStream,
 }
 
 impl Link {
+    /// Returns the end of the link over `stream`.
     pub(crate) const fn new(stream: UnixStream) -> Self {
         Self { stream }
     }
@@ -56,7 +57,7 @@ impl Link {
     }
 }
 
-/// The stream, read by a deadline however many reads a frame takes.
+/// Reader of the stream whose deadline holds for all reads of a frame.
 struct Reader<'a> {
     stream: &'a UnixStream,
     deadline: Option<Instant>,
@@ -69,7 +70,10 @@ impl Read for Reader<'_> {
     }
 }
 
-/// Time left, in the form that the socket options take: zero means none is left.
+/// Returns the time left as socket options take it: `None` without a deadline.
+///
+/// # Errors
+/// When no time is left.
 fn remaining(deadline: Option<Instant>) -> io::Result<Option<Duration>> {
     match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
         Some(left) if left.is_zero() => Err(io::ErrorKind::TimedOut.into()),
@@ -96,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_a_silent_and_a_lying_end_are_different_errors() {
+    fn a_closed_end_a_silent_end_and_a_bad_frame_are_different_errors() {
         let (mut a, b) = links();
         drop(b);
         assert_eq!(

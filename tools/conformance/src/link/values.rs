@@ -1,25 +1,25 @@
-//! Arguments and answers of commands that are more than a number. Pointers travel as numbers: they
-//! mean something in the agent alone, and a check may pass any number it likes.
+//! Arguments and replies of commands that are more than a number. Pointers travel as numbers: they
+//! are valid in the agent alone, and a check may pass any number.
 
 use serde::{Deserialize, Serialize};
 
-use crate::options::Target;
+use crate::options::PluginSource;
 
-/// Value of every output before a call, so that an untouched one can be told.
+/// Value of every output before a call, by which an untouched output is recognised.
 pub(crate) const UNTOUCHED: u64 = 0x7e57_0000_7e57_0000;
-/// The same for `int` outputs.
+/// Value of every `int` output before a call.
 pub(crate) const UNTOUCHED_INT: i32 = 0x7e57_7e57;
 
-/// First frame to an agent.
+/// Setup of an agent: the first frame to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Assignment {
+pub(crate) struct AgentSetup {
     /// The plugin to open.
-    pub target: Target,
+    pub target: PluginSource,
     /// The GPU to hold, with its context current; without one, device memory is ordinary memory.
     pub gpu: Option<u32>,
 }
 
-/// The last argument of `connect` and `accept`.
+/// Last argument of `connect` and `accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum DeviceArgument {
     /// NULL.
@@ -30,23 +30,23 @@ pub(crate) enum DeviceArgument {
     At(u64),
 }
 
-/// Half of a stream of equal messages, driven by the agent itself with a full window.
+/// One end of a stream of equal messages, driven by the agent itself with a full window.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Stream {
     pub comm: u64,
     pub mhandle: u64,
-    /// Send: where the pattern is prepared, a message per request. Receive: the address that
-    /// `irecv` gets.
+    /// Address of the messages. A sender fills one buffer for each request in flight; a receiver
+    /// passes it to `irecv`.
     pub buffer: u64,
     pub message_bytes: u32,
     pub messages: u64,
     /// Pattern seed of the first message; the next has the next number.
     pub first_seed: u64,
-    /// Ends the stream when nothing completes for this long.
+    /// Milliseconds without a completion after which the stream ends.
     pub stall_ms: u64,
 }
 
-/// Where a receiving stream finds its bytes.
+/// Unpack queue and bounce buffer of a receiving stream.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct StreamQueue {
     pub meta: u64,
@@ -57,14 +57,14 @@ pub(crate) struct StreamQueue {
 
 /// A return code and an output pointer ([`UNTOUCHED`] or NULL before the call).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct PointerReply {
     pub rc: i32,
     pub pointer: u64,
 }
 
-/// What `test` said.
+/// Code and outputs of `test`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tested {
+pub(crate) struct TestReply {
     pub rc: i32,
     pub done: i32,
     pub sizes: i32,
@@ -72,29 +72,29 @@ pub(crate) struct Tested {
 
 /// A return code and an `int` output ([`UNTOUCHED_INT`] before the call).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Counted {
+pub(crate) struct CountReply {
     pub rc: i32,
     pub count: i32,
 }
 
-/// The table as it was found.
+/// Facts about a loaded table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedTable {
     pub name: String,
     /// Whether `regMrDmaBuf` is set.
     pub dma_buf: bool,
 }
 
-/// Why there is no table.
+/// Reason why a plugin has no usable table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoadFailure {
-    /// Whether there is one, but with a NULL member.
-    pub member: bool,
-    /// The loader's words.
+    /// Whether the file has a table with a NULL member.
+    pub has_null_member: bool,
+    /// Text of the loader.
     pub text: String,
 }
 
-/// What `getProperties` wrote.
+/// Code and outputs of `getProperties`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Properties {
     pub rc: i32,
@@ -111,9 +111,9 @@ pub(crate) struct Properties {
     pub net_device_version: i32,
 }
 
-/// What a process holds.
+/// Open descriptors and threads of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Census {
+pub(crate) struct ProcessResources {
     pub descriptors: u64,
     pub threads: u64,
 }

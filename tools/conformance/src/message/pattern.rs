@@ -1,11 +1,11 @@
-//! Bytes that tell which message they belong to and where in it they stand.
+//! Pattern of bytes, each of which depends on its message and on its offset there.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes that one word of the pattern covers.
+/// Bytes of a word of the pattern.
 const WORD_BYTES: usize = 8;
 
-/// The first byte that is not as it should be.
+/// First byte that differs from the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mismatch {
     /// Offset in the message.
@@ -16,8 +16,8 @@ pub(crate) struct Mismatch {
     pub got: u8,
 }
 
-/// The word at `index`: a hash of message and place, so that neither a shifted nor a stale word
-/// passes.
+/// Returns the word at `index`: a hash of message and index, so that neither a shifted nor a stale
+/// word passes.
 fn word(seed: u64, index: usize) -> [u8; WORD_BYTES] {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64;
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,7 +32,7 @@ pub(crate) fn fill(bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// Compares with the pattern of `seed`.
+/// Returns the first byte that differs from the pattern of `seed`.
 pub(crate) fn verify(bytes: &[u8], seed: u64) -> Option<Mismatch> {
     let (index, piece) = bytes
         .chunks(WORD_BYTES)

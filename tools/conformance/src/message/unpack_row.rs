@@ -1,10 +1,9 @@
-//! One row of the unpack queue: where it lies, what its bytes mean, and the rules for its entries.
-//! Pure.
+//! Row of the unpack queue: its address, its entries, and the rules for them. Pure.
 
 use serde::{Deserialize, Serialize};
 use tcpx_sys::{LoadMeta, MAX_UNPACK_ENTRIES, UNPACK_PAGE_BYTES, UNPACK_QUEUE_DEPTH};
 
-/// One entry as it was copied out of the queue.
+/// Copy of one entry of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     /// Byte offset in the bounce buffer.
@@ -16,23 +15,24 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// First byte of the bounce buffer behind the entry.
+    /// Returns the offset in the bounce buffer of the first byte behind the entry.
     pub(crate) const fn src_end(&self) -> u64 {
         self.src_off as u64 + self.len as u64
     }
 }
 
-/// Address of `mem[slot]` of the queue at `meta`. The plugin chose `meta`, so the sum may wrap.
+/// Returns the address of `mem[slot]` of the queue at `meta`. The plugin chose `meta`, so the sum
+/// may wrap.
 pub(crate) const fn row_address(meta: u64, slot: u64) -> u64 {
     meta.wrapping_add(slot * (MAX_UNPACK_ENTRIES * size_of::<LoadMeta>()) as u64)
 }
 
-/// Address of `cnt[slot]` of the queue at `meta`, which may wrap in the same way.
+/// Returns the address of `cnt[slot]` of the queue at `meta`, which may wrap in the same way.
 pub(crate) const fn count_address(meta: u64, slot: u64) -> u64 {
     row_address(meta, UNPACK_QUEUE_DEPTH as u64).wrapping_add(slot * size_of::<u64>() as u64)
 }
 
-/// Entries from the bytes of a row.
+/// Parses the bytes of a row.
 pub(crate) fn parse_row(bytes: &[u8]) -> Vec<Entry> {
     let entry = |b: &[u8; 16]| Entry {
         src_off: u32::from_ne_bytes([b[0], b[1], b[2], b[3]]),
@@ -42,7 +42,7 @@ pub(crate) fn parse_row(bytes: &[u8]) -> Vec<Entry> {
     bytes.as_chunks::<16>().0.iter().map(entry).collect()
 }
 
-/// The slot's capacity bounds `cnt`.
+/// Returns `cnt` if it is within the slot's capacity.
 pub(crate) fn check_count(cnt: u64) -> Result<usize, String> {
     match usize::try_from(cnt) {
         Ok(count) if count <= MAX_UNPACK_ENTRIES => Ok(count),
@@ -50,7 +50,8 @@ pub(crate) fn check_count(cnt: u64) -> Result<usize, String> {
     }
 }
 
-/// The destinations cover `0..bytes` exactly: no gap, no overlap, nothing beyond. Any order.
+/// Checks that the destinations, in any order, cover `0..bytes` exactly: no gap, no overlap,
+/// nothing beyond.
 pub(crate) fn check_cover(entries: &[Entry], bytes: u64) -> Result<(), String> {
     let mut sorted = entries.to_vec();
     sorted.sort_unstable_by_key(|entry| entry.dst_off);
@@ -66,7 +67,7 @@ pub(crate) fn check_cover(entries: &[Entry], bytes: u64) -> Result<(), String> {
             ));
         }
         if entry.dst_off < covered {
-            return Err(format!("an overlap: byte {} of {bytes} is there twice", entry.dst_off));
+            return Err(format!("an overlap: two entries have byte {} of {bytes}", entry.dst_off));
         }
         covered = covered.saturating_add(u64::from(entry.len));
     }
@@ -77,7 +78,7 @@ pub(crate) fn check_cover(entries: &[Entry], bytes: u64) -> Result<(), String> {
     }
 }
 
-/// No entry crosses a page of the bounce buffer.
+/// Checks that no entry crosses a page of the bounce buffer.
 pub(crate) fn check_pages(entries: &[Entry]) -> Result<(), String> {
     let page = UNPACK_PAGE_BYTES as u64;
     match entries.iter().find(|e| u64::from(e.src_off) % page + u64::from(e.len) > page) {
@@ -89,7 +90,7 @@ pub(crate) fn check_pages(entries: &[Entry]) -> Result<(), String> {
     }
 }
 
-/// No two entries share a byte of the bounce buffer. The entries may be of several rows.
+/// Checks that no two entries share a byte of the bounce buffer. They may be of several rows.
 pub(crate) fn check_sources(entries: &[Entry]) -> Result<(), String> {
     let mut sorted = entries.to_vec();
     sorted.sort_unstable_by_key(|entry| entry.src_off);
@@ -105,7 +106,7 @@ pub(crate) fn check_sources(entries: &[Entry]) -> Result<(), String> {
     }
 }
 
-/// Every source lies in a region of `bytes`.
+/// Checks that every source lies in a region of `bytes`.
 pub(crate) fn check_region(entries: &[Entry], bytes: u64) -> Result<(), String> {
     match entries.iter().find(|entry| entry.src_end() > bytes) {
         Some(e) => {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_overlaps_excess_and_empty_entries_are_told_apart() {
+    fn gaps_overlaps_excess_and_empty_entries_are_different_errors() {
         let text = |entries: &[Entry], bytes| check_cover(entries, bytes).expect_err("broken");
         assert!(text(&[], 1).contains("0 bytes"));
         assert!(text(&[entry(0, 3, 1)], 4).contains("gap"));

@@ -1,4 +1,4 @@
-//! Every section that a check or a comment of this crate cites is a heading of the plugin contract.
+//! Sections that checks and comments of this crate cite: each is a heading of the plugin contract.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tcpx_conformance::{CONTRACT, checks};
 
-/// The sections that `text` cites: `§` and numbers with dots between them.
+/// Returns the sections that `text` cites: `§` and numbers with dots between them.
 fn cited(text: &str) -> BTreeSet<String> {
     let number = |rest: &str| {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -15,14 +15,14 @@ fn cited(text: &str) -> BTreeSet<String> {
     text.split('§').skip(1).map(number).filter(|number| !number.is_empty()).collect()
 }
 
-/// The sections that the contract has, by their headings.
+/// Returns the sections that the contract has, by their headings.
 fn headings() -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(CONTRACT);
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     page.lines().filter(|line| line.starts_with('#')).flat_map(cited).collect()
 }
 
-/// All Rust files below `folder`.
+/// Returns all Rust files below `folder`.
 fn sources(folder: PathBuf) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("entry").path());
     let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());

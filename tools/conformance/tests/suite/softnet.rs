@@ -1,24 +1,26 @@
-//! The software plugin keeps every rule, and the runner keeps its promises.
+//! Conformance of the software plugin, and the behaviour of the runner.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use tcpx_conformance::{
-    CheckReport, MemoryKind, Options, Outcome, Report, RunError, Target, checks, child_main, run,
+    CheckReport, MemoryKind, Options, Outcome, PluginSource, Report, RunError, checks, child_main,
+    run,
 };
 use tcpx_cuda::CudaGpu;
 use tcpx_sys::{Logger, NcclNetV7, NcclResult};
 use tcpx_testkit::PATIENCE;
 
-/// What the agents run: this program with this one test.
+/// Runs the agents: this program with this one test.
 #[test]
 fn agent() {
     child_main(Some(table));
 }
 
-/// Takes a member away from the table that the agents use.
+/// Variable that removes a member from the table that the agents use.
 const WITHOUT_MEMBER: &str = "WITHOUT_MEMBER";
-/// Gives it the name of the hardware plugin, and its answer to `init` without a GPU: exit(1).
+/// Variable that gives the table the name of the hardware plugin, and its answer to `init` without
+/// a GPU: exit(1).
 const AS_HARDWARE: &str = "AS_HARDWARE";
 
 fn table() -> NcclNetV7 {
@@ -41,7 +43,7 @@ extern "C" fn init_without_gpu(_: Option<Logger>) -> NcclResult {
 }
 
 fn options() -> Options {
-    let mut options = Options::new(Target::Table);
+    let mut options = Options::new(PluginSource::Table);
     options.arguments = ["softnet::agent", "--exact", "--nocapture"].map(Into::into).to_vec();
     // No check of a healthy plugin comes near it; a busy machine, or one that runs instrumented
     // code, may be slow.
@@ -62,7 +64,7 @@ fn run_all(options: &Options) -> Report {
     let mut seen = Vec::new();
     let mut on_result = |result: &CheckReport| seen.push(result.clone());
     let report = run(options, &mut on_result).expect("sensible options");
-    assert_eq!(report.checks, seen, "every result is told as it comes");
+    assert_eq!(report.checks, seen, "on_result gets every report");
     report
 }
 
@@ -71,13 +73,13 @@ fn failures(report: &Report) -> Vec<String> {
     failed.map(|check| format!("{} {}: {}", check.name, check.section, check.outcome)).collect()
 }
 
-/// Where the original is loose and the software plugin strict.
+/// Checks of rules that the original breaks and the software plugin keeps.
 const STRICT: [&str; 3] = ["lifecycle.disabled", "lifecycle.connect_copies", "lifecycle.strays"];
 
-/// What a table without a file has not got.
+/// Checks that need a file.
 const NO_FILE: [&str; 2] = ["abi.symbol", "abi.other_symbols"];
 
-/// Nothing fails, all is tried, and only what must be skipped is.
+/// Asserts that no check failed, that all were run, and that only allowed ones were skipped.
 fn assert_conforms(report: &Report, may_skip: impl Fn(&str) -> bool) {
     assert_eq!(failures(report), Vec::<String>::new());
     assert!(report.is_complete(), "{:?}", report.totals());
@@ -259,7 +261,7 @@ fn the_hardware_plugin_is_not_checked_over_other_memory() {
 }
 
 #[test]
-fn destructive_checks_wait_to_be_asked_for() {
+fn destructive_checks_are_skipped_by_default() {
     let mut options = options();
     options.only = vec!["lifecycle.connect_after_comm".to_owned()];
     let report = run_all(&options);
@@ -281,7 +283,7 @@ fn a_report_survives_json() {
 }
 
 #[test]
-fn unknown_names_and_hopeless_deadlines_are_errors() {
+fn unknown_names_and_short_deadlines_are_errors() {
     let mut unknown = options();
     unknown.only = vec!["fifo.nonsense".to_owned()];
     let name = "fifo.nonsense".to_owned();
@@ -295,7 +297,7 @@ fn unknown_names_and_hopeless_deadlines_are_errors() {
 #[test]
 fn a_missing_plugin_fails_its_checks_and_not_the_program() {
     let mut options = options();
-    options.target = Target::Path("/nonexistent/plugin.so".into());
+    options.target = PluginSource::Path("/nonexistent/plugin.so".into());
     options.only = vec!["abi.symbol".to_owned(), "sizes.bytes_1".to_owned()];
     let report = run_all(&options);
     for check in &report.checks {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use std::{iter, thread};
 
-use tcpx_conformance::{Options, Report, Target, child_main, run};
+use tcpx_conformance::{Options, PluginSource, Report, child_main, run};
 use tcpx_testkit::process::library;
 use tcpx_testkit::{PATIENCE, scaled};
 
@@ -43,7 +43,7 @@ fn deadline(mode: &str) -> Duration {
 
 /// Runs the checks `only` with the rule of `mode` broken.
 pub(crate) fn run_broken(mode: &str, only: &[&str]) -> Report {
-    let mut options = Options::new(Target::Path(library("libnccl_net_tcpx_broken.so")));
+    let mut options = Options::new(PluginSource::Path(library("libnccl_net_tcpx_broken.so")));
     options.arguments = ["broken::agent", "--exact", "--nocapture"].map(Into::into).to_vec();
     options.only = only.iter().map(ToString::to_string).collect();
     options.deadline = deadline(mode);

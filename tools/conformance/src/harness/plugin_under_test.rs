@@ -1,4 +1,4 @@
-//! Subject of the checks: the facts about the plugin that are needed before the first check.
+//! Plugin under test: the facts that are needed before the first check.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -7,46 +7,46 @@ use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
 
-use crate::harness::process::Process;
+use crate::harness::agent_process::AgentProcess;
 use crate::harness::symbols;
 use crate::memory_kind::MemoryKind;
-use crate::options::{Options, Target};
+use crate::options::{Options, PluginSource};
 
 /// The name of the hardware plugin: version 3.1.9, the original.
 pub(crate) const ORIGINAL_NAME: &str = "GPUDirectTCPX_v7";
 
-/// Most checks that run at once unless more are asked for. Each check has two or three agents. They
-/// hold memory at both ends of a comm, and a GPU's context where they use a GPU.
+/// Most checks that run at once, unless the options set more. Each check has two or three agents,
+/// which hold memory at both ends of a comm, and a GPU's context where they use a GPU.
 const MOST_JOBS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
-/// What is checked, and with what.
+/// The plugin under test, and the memory that it is checked with.
 #[derive(Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct PluginUnderTest<'a> {
     pub options: &'a Options,
-    /// The memory of the data checks.
+    /// Kind of memory of the data checks.
     pub memory: MemoryKind,
     /// The GPU that the agents hold; `None` where none is needed or there is none.
     pub gpu: Option<u32>,
-    /// Why there is no memory to check with.
-    pub lacking: Option<String>,
-    /// The hardware plugin does nothing without its GPU: `init` ends the process.
+    /// Reason why there is no memory to check with.
+    pub no_memory: Option<String>,
+    /// Whether it is the hardware plugin, whose `init` ends the process without a GPU.
     pub is_hardware: bool,
 }
 
-impl<'a> Subject<'a> {
-    /// Has an agent open the plugin by `deadline` and say its name. The error is the memory that
-    /// `options` want, and that is none of the hardware plugin's.
-    pub(crate) fn of(options: &'a Options, deadline: Instant) -> Result<Self, MemoryKind> {
+impl<'a> PluginUnderTest<'a> {
+    /// Has an agent load the plugin by `deadline`, and reads its name. The error is a kind of
+    /// memory in `options` that the hardware plugin does not take.
+    pub(crate) fn examine(options: &'a Options, deadline: Instant) -> Result<Self, MemoryKind> {
         let is_hardware = is_hardware(options, deadline);
         let memory = MemoryKind::choose(options.memory, options.gpu.is_some(), is_hardware)?;
-        let (gpu, lacking) = match memory.gpu(options.gpu) {
+        let (gpu, no_memory) = match memory.gpu(options.gpu) {
             Ok(gpu) => (gpu, None),
             Err(reason) => (None, Some(format!("there is no GPU memory to check with: {reason}"))),
         };
-        Ok(Self { options, memory, gpu, lacking, is_hardware })
+        Ok(Self { options, memory, gpu, no_memory, is_hardware })
     }
 
-    /// Checks that run at once.
+    /// Returns how many checks run at once.
     pub(crate) fn jobs(&self) -> NonZeroUsize {
         let shares_nics = self.is_hardware || !self.options.namespaces.is_empty();
         self.options.jobs.unwrap_or_else(|| match available_parallelism() {
@@ -55,29 +55,29 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// A GPU other than the one that the agents hold, where there is one.
+    /// Returns a GPU other than the one that the agents hold, if there is one.
     pub(crate) fn other_gpu(&self) -> Option<u32> {
         let (held, count) = (self.gpu?, CudaGpu::count().ok()?);
         (count > 1).then_some((held + 1) % count)
     }
 
-    /// The plugin's file, if it is one.
+    /// Returns the plugin's file, unless it is a table of the program.
     pub(crate) fn file(&self) -> Option<&Path> {
         file(&self.options.target)
     }
 }
 
-fn file(target: &Target) -> Option<&Path> {
+fn file(target: &PluginSource) -> Option<&Path> {
     match target {
-        Target::Path(path) => Some(path),
-        Target::Table => None,
+        PluginSource::Path(path) => Some(path),
+        PluginSource::Table => None,
     }
 }
 
-/// Goes by the name in the table. Without a driver the original cannot be loaded, and its file has
-/// to do.
+/// Returns whether the plugin has the name of the original, by its table, or by its file where it
+/// cannot be loaded, as without a driver.
 fn is_hardware(options: &Options, deadline: Instant) -> bool {
-    let agent = Process::start(options, None, &[], 0, deadline);
+    let agent = AgentProcess::start(options, None, &[], 0, deadline);
     match agent.and_then(|agent| agent.load()) {
         Ok(Ok(table)) => table.name == ORIGINAL_NAME,
         _ => file(&options.target).is_some_and(|path| symbols::mentions(path, ORIGINAL_NAME)),

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! The agent's memory by number, its GPU's included: each access finds out which of the two an
-//! address is.
+//! Memory of an agent and of its GPU, by address: each access finds out which of the two holds the
+//! address.
 //!
 //! As with ordinary memory, a wrong address costs this process alone.
 
@@ -9,23 +9,24 @@ use std::io;
 use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, allocation_end, host_alias, is_device_memory};
 
 use super::host_memory;
-use crate::link::command::Answer;
+use crate::link::command::Reply;
 use crate::message::pattern::{self, Mismatch};
 use crate::message::unpack_row::Entry;
 
 /// All memory that commands may name.
-pub(super) struct Memory<'gpu> {
+pub(super) struct AgentMemory<'gpu> {
     gpu: Option<&'gpu CudaGpu>,
 }
 
-impl<'gpu> Memory<'gpu> {
-    /// Without a GPU, device memory is ordinary memory.
+impl<'gpu> AgentMemory<'gpu> {
+    /// Returns the memory of an agent. Without a GPU, device memory is ordinary memory.
     pub(super) const fn new(gpu: Option<&'gpu CudaGpu>) -> Self {
         Self { gpu }
     }
 
-    /// Page-aligned, zeroed, never freed: requests may refer to it until the process ends.
-    pub(super) fn allocate_device(&self, bytes: u64) -> Answer<u64> {
+    /// Allocates device memory, page-aligned and zeroed, and returns its address. It is never
+    /// freed, since requests may refer to it until the process ends.
+    pub(super) fn allocate_device(&self, bytes: u64) -> Reply<u64> {
         let Some(gpu) = self.gpu else { return host_memory::allocate(bytes) };
         let buffer = DeviceBuffer::new(gpu, bytes.max(1)).map_err(on_gpu)?;
         buffer.fill(0).map_err(on_gpu)?;
@@ -34,19 +35,21 @@ impl<'gpu> Memory<'gpu> {
         Ok(at)
     }
 
-    /// Who reaches an address. Pinned memory may be named by the address that GPUs have for it.
-    fn place(&self, at: u64) -> Result<Place<'gpu>, CudaError> {
+    /// Finds the memory that holds `at`. Pinned memory may be named by the address that GPUs have
+    /// for it.
+    fn locate(&self, at: u64) -> Result<MemoryLocation<'gpu>, CudaError> {
         match self.gpu {
-            None => Ok(Place::Host(at)),
-            Some(gpu) if is_device_memory(gpu, at)? => Ok(Place::Gpu(gpu)),
-            Some(gpu) => Ok(Place::Host(host_alias(gpu, at)?.unwrap_or(at))),
+            None => Ok(MemoryLocation::Host(at)),
+            Some(gpu) if is_device_memory(gpu, at)? => Ok(MemoryLocation::Gpu(gpu)),
+            Some(gpu) => Ok(MemoryLocation::Host(host_alias(gpu, at)?.unwrap_or(at))),
         }
     }
 
+    /// Copies `bytes` bytes at `at` out.
     pub(super) fn read(&self, at: u64, bytes: usize) -> Result<Vec<u8>, CudaError> {
-        let gpu = match self.place(at)? {
-            Place::Gpu(gpu) => gpu,
-            Place::Host(at) => return Ok(host_memory::read(at, bytes)),
+        let gpu = match self.locate(at)? {
+            MemoryLocation::Gpu(gpu) => gpu,
+            MemoryLocation::Host(at) => return Ok(host_memory::read(at, bytes)),
         };
         let mut copy = vec![0; bytes];
         // SAFETY: the check names memory that it allocated or that the plugin published; see the
@@ -55,11 +58,11 @@ impl<'gpu> Memory<'gpu> {
         Ok(copy)
     }
 
-    /// One aligned word.
+    /// Reads one aligned word.
     pub(super) fn read_word(&self, at: u64) -> Result<u64, CudaError> {
-        let gpu = match self.place(at)? {
-            Place::Gpu(gpu) => gpu,
-            Place::Host(at) => return Ok(host_memory::read_word(at)),
+        let gpu = match self.locate(at)? {
+            MemoryLocation::Gpu(gpu) => gpu,
+            MemoryLocation::Host(at) => return Ok(host_memory::read_word(at)),
         };
         let mut word = [0; 8];
         // SAFETY: as for `read`.
@@ -67,11 +70,12 @@ impl<'gpu> Memory<'gpu> {
         Ok(u64::from_ne_bytes(word))
     }
 
+    /// Copies `bytes` to `at`.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), CudaError> {
-        match self.place(at)? {
+        match self.locate(at)? {
             // SAFETY: the check names memory that it allocated, of at least this length.
-            Place::Gpu(gpu) => unsafe { gpu.write(at, bytes) },
-            Place::Host(at) => {
+            MemoryLocation::Gpu(gpu) => unsafe { gpu.write(at, bytes) },
+            MemoryLocation::Host(at) => {
                 host_memory::write(at, bytes);
                 Ok(())
             }
@@ -85,7 +89,7 @@ impl<'gpu> Memory<'gpu> {
         self.write(at, &message)
     }
 
-    /// The first byte that is not the message of `seed`.
+    /// Returns the first byte that differs from the message of `seed`.
     pub(super) fn verify(
         &self,
         at: u64,
@@ -95,21 +99,22 @@ impl<'gpu> Memory<'gpu> {
         Ok(pattern::verify(&self.read(at, bytes)?, seed))
     }
 
-    /// Copies each entry to its place in ordinary memory; the check has bounded the destinations.
+    /// Copies each entry to its destination in ordinary memory. The check has bounded the
+    /// destinations.
     pub(super) fn gather(&self, bounce: u64, entries: &[Entry], to: u64) -> Result<(), CudaError> {
-        if let Place::Host(bounce) = self.place(bounce)? {
+        if let MemoryLocation::Host(bounce) = self.locate(bounce)? {
             host_memory::gather(bounce, entries, to);
             return Ok(());
         }
-        for run in runs(entries) {
+        for run in merge_contiguous(entries) {
             let bytes = self.read(bounce + u64::from(run.src_off), run.len as usize)?;
             self.write(to + run.dst_off, &bytes)?;
         }
         Ok(())
     }
 
-    /// Bytes from `at` to the end of the memory that holds it, the driver's or the system's; `None`
-    /// if none does.
+    /// Returns the bytes from `at` to the end of the driver's or the system's memory that holds it;
+    /// `None` if none does.
     pub(super) fn mapped_bytes(&self, at: u64) -> io::Result<Option<u64>> {
         let end =
             self.gpu.map(|gpu| allocation_end(gpu, at)).transpose().map_err(io::Error::other)?;
@@ -120,21 +125,21 @@ impl<'gpu> Memory<'gpu> {
     }
 }
 
-/// Who reaches an address.
-enum Place<'gpu> {
-    /// The driver.
+/// Where an address lies.
+enum MemoryLocation<'gpu> {
+    /// In memory of this GPU, which the driver copies.
     Gpu(&'gpu CudaGpu),
-    /// The CPU, here.
+    /// In memory that the CPU reaches at this address.
     Host(u64),
 }
 
-/// Formats the driver's refusal as the agent reports it.
+/// Formats an error of the driver for a reply.
 pub(super) fn on_gpu(error: CudaError) -> String {
     format!("memory of the GPU: {error}")
 }
 
-/// Joins entries that continue each other on both sides: each costs a copy.
-fn runs(entries: &[Entry]) -> Vec<Entry> {
+/// Merges entries that are contiguous at source and destination, so that they take one copy.
+fn merge_contiguous(entries: &[Entry]) -> Vec<Entry> {
     let mut runs: Vec<Entry> = Vec::new();
     for entry in entries {
         match runs.last_mut() {
@@ -155,15 +160,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_that_continue_each_other_are_one_copy() {
+    fn contiguous_entries_are_one_copy() {
         let entry = |src_off, len, dst_off| Entry { src_off, len, dst_off };
-        let joined = runs(&[entry(0, 10, 5), entry(10, 4, 15), entry(14, 1, 20), entry(4, 2, 21)]);
-        assert_eq!(joined, [entry(0, 14, 5), entry(14, 1, 20), entry(4, 2, 21)]);
+        let merged = merge_contiguous(&[
+            entry(0, 10, 5),
+            entry(10, 4, 15),
+            entry(14, 1, 20),
+            entry(4, 2, 21),
+        ]);
+        assert_eq!(merged, [entry(0, 14, 5), entry(14, 1, 20), entry(4, 2, 21)]);
     }
 
     #[test]
     fn without_a_gpu_device_memory_is_ordinary_memory() {
-        let memory = Memory::new(None);
+        let memory = AgentMemory::new(None);
         let at = memory.allocate_device(8192).expect("an address");
         memory.fill(at, 5000, 3).expect("no driver is asked");
         assert_eq!(memory.verify(at, 5000, 3), Ok(None));
@@ -174,7 +184,7 @@ mod tests {
     #[test]
     fn memory_of_a_gpu_is_filled_checked_and_gathered() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
-        let memory = Memory::new(Some(&gpu));
+        let memory = AgentMemory::new(Some(&gpu));
         let device = memory.allocate_device(8192).expect("device memory");
         let host = host_memory::allocate(8192).expect("host memory");
         memory.fill(device, 5000, 3).expect("a fill");

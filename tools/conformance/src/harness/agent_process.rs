@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! One agent, seen from its check: started, asked, and gone when dropped.
+//! Process of an agent, as its check sees it: started, called, and killed when dropped.
 //!
 //! § is a section of docs/plugin-contract.md.
 
@@ -16,95 +16,97 @@ use std::time::Instant;
 
 use serde::de::DeserializeOwned;
 
-use crate::harness::verdict::{Halt, Verdict, fail};
-use crate::link::command::{Answer, Command};
+use crate::harness::check_result::{CheckResult, EarlyEnd, fail};
+use crate::link::command::{Command, Reply};
 use crate::link::socket::{LINK_VARIABLE, Link};
-use crate::link::values::Assignment;
-use crate::options::{Options, Target};
+use crate::link::values::AgentSetup;
+use crate::options::{Options, PluginSource};
 
-/// Bytes of an agent's output that are searched for its last words.
+/// Bytes of an agent's output that are searched for its last line.
 const OUTPUT_TAIL_BYTES: usize = 4096;
-/// Longest last words that a report repeats.
-const LAST_WORDS_CHARS: usize = 240;
+/// Longest line of an agent's output that a report repeats.
+const LOG_LINE_CHARS: usize = 240;
 
-/// What the plugin needs and a caller may have forgotten: unset, it transfers nothing (§3.3).
+/// Chunk size for callers that have not set it: without it the plugin transfers nothing (§3.3).
 const CHUNK_VARIABLE: (&str, &str) = ("NCCL_DYNAMIC_CHUNK_SIZE", "524288");
-/// The software plugin takes any interface; the one that every machine has is named.
+/// Interface of the software plugin: the one that every machine has.
 const INTERFACE_VARIABLE: (&str, &str) = ("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "lo");
 
 /// An agent and the link to it.
 #[derive(Debug)]
-pub(crate) struct Process {
-    running: RefCell<Running>,
-    /// When calls stop being waited for.
+pub(crate) struct AgentProcess {
+    running: RefCell<RunningAgent>,
+    /// Deadline of calls.
     deadline: Instant,
 }
 
+/// The process itself, with its link and its output.
 #[derive(Debug)]
-struct Running {
+struct RunningAgent {
     child: Child,
     link: Link,
     output: File,
-    /// How it ended, once it has.
+    /// Exit status in words, once the process has ended.
     ended: Option<String>,
 }
 
-impl Process {
-    /// Starts an agent that will hold `gpu` and load the plugin of `options`. `turn`: how many of
-    /// the check have been started before it.
+impl AgentProcess {
+    /// Starts an agent that will hold `gpu` and load the plugin of `options`. `index`: how many
+    /// agents of the check were started before it.
     pub(crate) fn start(
         options: &Options,
         gpu: Option<u32>,
         environment: &[(&str, &str)],
-        turn: usize,
+        index: usize,
         deadline: Instant,
-    ) -> Verdict<Self> {
-        let started = Running::start(options, gpu, environment, turn, deadline);
+    ) -> CheckResult<Self> {
+        let started = RunningAgent::start(options, gpu, environment, index, deadline);
         let running = started.map_err(|error| fail("an agent starts", error.to_string()))?;
         Ok(Self { running: RefCell::new(running), deadline })
     }
 
-    /// Makes one call and waits for its answer.
-    pub(crate) fn call<T: DeserializeOwned>(&self, command: &Command) -> Verdict<T> {
+    /// Sends one command and waits for its reply.
+    pub(crate) fn call<T: DeserializeOwned>(&self, command: &Command) -> CheckResult<T> {
         self.begin(command)?;
         self.finish(command.name())
     }
 
-    /// Sends a command whose answer [`finish`](Self::finish) will fetch, so that two agents can
+    /// Sends a command whose reply [`finish`](Self::finish) will receive, so that two agents can
     /// work at once.
-    pub(crate) fn begin(&self, command: &Command) -> Verdict {
+    pub(crate) fn begin(&self, command: &Command) -> CheckResult {
         let mut running = self.running.borrow_mut();
         let sent = running.link.send(command, Some(self.deadline));
         sent.map_err(|error| running.lost(command.name(), &error))
     }
 
-    /// Waits for the answer to the last command, which was `call`.
-    pub(crate) fn finish<T: DeserializeOwned>(&self, call: &'static str) -> Verdict<T> {
+    /// Waits for the reply to the last command, whose name is `call`.
+    pub(crate) fn finish<T: DeserializeOwned>(&self, call: &'static str) -> CheckResult<T> {
         let mut running = self.running.borrow_mut();
-        match running.link.receive::<Answer<T>>(Some(self.deadline)) {
+        match running.link.receive::<Reply<T>>(Some(self.deadline)) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(reason)) => Err(fail("the agent can do its part", reason)),
+            Ok(Err(reason)) => Err(fail("the agent can execute the command", reason)),
             Err(error) => Err(running.lost(call, &error)),
         }
     }
 
-    /// The last line that the agent wrote, which is usually the plugin's last warning.
-    pub(crate) fn last_words(&self) -> Option<String> {
-        self.running.borrow().last_words()
+    /// Returns the last line that the agent wrote, which is usually the plugin's last warning.
+    pub(crate) fn last_log_line(&self) -> Option<String> {
+        self.running.borrow().last_log_line()
     }
 
-    /// Kills the process as `kill -9` does and waits until it is gone.
+    /// Kills the process with SIGKILL and waits for its end.
     pub(crate) fn kill(&self) {
         self.running.borrow_mut().end();
     }
 }
 
-impl Running {
+impl RunningAgent {
+    /// Starts the process and sends it the setup.
     fn start(
         options: &Options,
         gpu: Option<u32>,
         environment: &[(&str, &str)],
-        turn: usize,
+        index: usize,
         deadline: Instant,
     ) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -117,33 +119,33 @@ impl Running {
         });
         program.args(&options.arguments).stdin(Stdio::null());
         program.stdout(output.try_clone()?).stderr(output.try_clone()?).process_group(0);
-        let namespace = options.namespaces.get(turn % options.namespaces.len().max(1));
+        let namespace = options.namespaces.get(index % options.namespaces.len().max(1));
         let namespace = namespace.map(File::open).transpose()?;
-        for (name, value) in defaults(options) {
+        for (name, value) in default_environment(options) {
             if std::env::var_os(name).is_none_or(|value| value.is_empty()) {
                 program.env(name, value);
             }
         }
         program.envs(options.environment.iter().map(|(name, value)| (name, value)));
         program.envs(environment.iter().copied());
-        inherit(&mut program, theirs.as_raw_fd(), namespace);
+        configure_child(&mut program, theirs.as_raw_fd(), namespace);
         let child = program.spawn()?;
         drop(theirs);
         let mut running = Self { child, link: Link::new(ours), output, ended: None };
-        let assignment = Assignment { target: options.target.clone(), gpu };
-        running.link.send(&assignment, Some(deadline))?;
+        let setup = AgentSetup { target: options.target.clone(), gpu };
+        running.link.send(&setup, Some(deadline))?;
         Ok(running)
     }
 
-    /// Returns the halt that a broken link means.
-    fn lost(&mut self, call: &'static str, error: &io::Error) -> Halt {
+    /// Kills the process after an error of the link, and returns how the check ends.
+    fn lost(&mut self, call: &'static str, error: &io::Error) -> EarlyEnd {
         if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) {
             self.end();
-            return Halt::Hung { call };
+            return EarlyEnd::Hung { call };
         }
         self.end();
         let how = self.ended.clone().unwrap_or_else(|| error.to_string());
-        Halt::Died { call, how }
+        EarlyEnd::Died { call, how }
     }
 
     /// Ends the process and all that it started. A process that was ending already keeps its own
@@ -152,49 +154,50 @@ impl Running {
         if self.ended.is_some() {
             return;
         }
-        // The agent leads a group of its own, and is not reaped yet, so the number is still its.
+        // The agent leads a group of its own, and is not reaped yet, so the number is still its own.
         // SAFETY: kill touches no memory.
         unsafe { libc::kill(-self.child.id().cast_signed(), libc::SIGKILL) };
         let how = match self.child.wait() {
-            Ok(status) => describe(status),
+            Ok(status) => describe_exit(status),
             Err(error) => error.to_string(),
         };
-        self.ended = Some(match self.last_words() {
-            Some(words) => format!("{how}; its last words: {words}"),
+        self.ended = Some(match self.last_log_line() {
+            Some(line) => format!("{how}; its last line: {line}"),
             None => how,
         });
     }
 
-    /// The last line of the agent's output.
-    fn last_words(&self) -> Option<String> {
+    /// Returns the last line of the agent's output.
+    fn last_log_line(&self) -> Option<String> {
         let length = self.output.metadata().ok()?.len();
         let mut tail = vec![0; OUTPUT_TAIL_BYTES];
-        // Without moving the offset, which is where the agent writes on.
+        // At an offset, since the agent continues to write at the file's own.
         let read =
             self.output.read_at(&mut tail, length.saturating_sub(OUTPUT_TAIL_BYTES as u64)).ok()?;
         tail.truncate(read);
         let text = String::from_utf8_lossy(&tail);
         let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-        Some(line.chars().take(LAST_WORDS_CHARS).collect())
+        Some(line.chars().take(LOG_LINE_CHARS).collect())
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningAgent {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-fn defaults(options: &Options) -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Returns the variables that are set unless the caller has set them.
+fn default_environment(options: &Options) -> impl Iterator<Item = (&'static str, &'static str)> {
     let is_on_one_host = options.namespaces.is_empty();
-    let is_ours = matches!(options.target, Target::Table);
+    let is_ours = matches!(options.target, PluginSource::Table);
     let interface = (is_ours && is_on_one_host).then_some(INTERFACE_VARIABLE);
     [CHUNK_VARIABLE].into_iter().chain(interface)
 }
 
-/// Lets the program keep the link, die with its parent and leave no core file, and enter a network
+/// Has the program keep the link, die with its parent, write no core file, and enter a network
 /// namespace.
-fn inherit(program: &mut Program, link: i32, namespace: Option<File>) {
+fn configure_child(program: &mut Program, link: i32, namespace: Option<File>) {
     program.env(LINK_VARIABLE, link.to_string());
     // SAFETY: between fork and exec only async-signal-safe calls are made: fcntl, prctl, setrlimit,
     // setns; nothing allocates.
@@ -215,7 +218,8 @@ fn inherit(program: &mut Program, link: i32, namespace: Option<File>) {
     }
 }
 
-fn describe(status: ExitStatus) -> String {
+/// Formats the end of a process.
+fn describe_exit(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {
             let name = match signal {

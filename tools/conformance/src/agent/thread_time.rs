@@ -1,23 +1,25 @@
-//! Own time of a call: time in which its thread worked or slept, without the time in which it
-//! waited for a processor. A busy machine lengthens only the latter.
+//! Time that a call takes of its own thread: working and sleeping, without waiting for a
+//! processor. A busy machine lengthens only the waiting.
 
 use std::time::{Duration, Instant};
 
-/// The system's figures of the calling thread: nanoseconds on a processor, nanoseconds spent
+/// Scheduler statistics of the calling thread: nanoseconds on a processor, nanoseconds spent
 /// waiting for one, and how often it got one.
 const SCHEDULE: &str = "/proc/thread-self/schedstat";
 
-/// A stretch of the calling thread's own time.
-pub(super) struct OwnTime {
+/// Stopwatch of the calling thread's own time.
+pub(super) struct ThreadTime {
     begun: Instant,
     waited: Duration,
 }
 
-impl OwnTime {
+impl ThreadTime {
+    /// Starts the stopwatch.
     pub(super) fn start() -> Self {
         Self { waited: waited(), begun: Instant::now() }
     }
 
+    /// Returns the time since the start, less what the thread waited for a processor.
     pub(super) fn elapsed(&self) -> Duration {
         let passed = self.begun.elapsed();
         passed.saturating_sub(waited().saturating_sub(self.waited))
@@ -29,7 +31,7 @@ fn waited() -> Duration {
     waited_in(&std::fs::read_to_string(SCHEDULE).unwrap_or_default())
 }
 
-/// Nothing where the system does not say.
+/// Returns the waiting time by the text of `schedstat`; zero where the system has no figure.
 fn waited_in(figures: &str) -> Duration {
     let word = figures.split_whitespace().nth(1).and_then(|word| word.parse().ok());
     Duration::from_nanos(word.unwrap_or(0))
@@ -48,7 +50,7 @@ mod tests {
 
     #[test]
     fn sleep_is_the_callers_own_time() {
-        let (time, slept) = (OwnTime::start(), Duration::from_millis(30));
+        let (time, slept) = (ThreadTime::start(), Duration::from_millis(30));
         std::thread::sleep(slept);
         // The two clocks may disagree by a tick.
         assert!(time.elapsed() > slept / 2, "{:?}", time.elapsed());
