@@ -1,8 +1,8 @@
-//! Checks of everything that is not needed before the plugin is loaded.
+//! Checks that are not needed before the plugin is loaded.
 //!
-//! - `nics`: state, place and features of the data NICs. `nic_counters`: what they count.
+//! - `nics`: state, placement and features of the data NICs. `nic_counters`: their counters.
 //! - `device_memory`: queues and flow rules for the kernel's own device-memory TCP.
-//! - `limits`: settings of the system. `driver_log`: complaints in the kernel's log.
+//! - `limits`: settings of the system. `driver_log`: warnings of drivers in the kernel's log.
 //! - `peer`: whether a peer can be reached.
 
 mod device_memory;

@@ -1,4 +1,4 @@
-//! Support for `plugin = devmem` among the NICs.
+//! Support of the NICs for `plugin = devmem`.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tcpx_devmem::{DevmemError, Nic, NicFacts, check_nic, choose_queues};
 use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::kernel::{DEVMEM_AUTO, DEVMEM_NO_NIC};
 
-/// How long the kernel may take for each answer.
+/// Longest time of each query to the kernel.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// What each of these NICs lacks to receive into device memory, if none can. Changes nothing, and
-/// takes no privilege.
+/// Returns what each of these NICs lacks to receive into device memory; `None` if one of them can.
+/// Changes nothing, and needs no privilege.
 #[must_use]
 pub fn check_device_memory(nics: &[String]) -> Option<Finding> {
     let mut lacks = Vec::new();
@@ -24,23 +24,24 @@ pub fn check_device_memory(nics: &[String]) -> Option<Finding> {
     Some(Finding::new(&DEVMEM_NO_NIC, seen))
 }
 
-/// Over which of these NICs a session with `plugin = auto` would move memory of a GPU by device
-/// memory, and why not over the others. Changes nothing; asked as the process that asks, and not of
-/// the GPU.
+/// Returns over which of these NICs a session with `plugin = auto` would move memory of a GPU by
+/// device memory, and why not over the others. Changes nothing. The answer holds for this process,
+/// and leaves out the GPU's driver.
 #[must_use]
-pub fn device_memory_by_auto(nics: &[String]) -> Finding {
-    let verdict = |name: &String| {
+pub fn explain_auto_choice(nics: &[String]) -> Finding {
+    let explain = |name: &String| {
         let checked = Nic::named(name).and_then(|nic| check_nic(&nic, DEADLINE));
         match checked {
-            Ok(()) => format!("{name}: device memory for GPUs whose driver hands it out"),
+            Ok(()) => format!("{name}: device memory for GPUs whose driver exports it"),
             Err(error) => format!("{name}: no device memory: {}", with_id(&error)),
         }
     };
-    let all: Vec<String> = nics.iter().map(verdict).collect();
+    let all: Vec<String> = nics.iter().map(explain).collect();
     let seen = if all.is_empty() { "there is no NIC".to_owned() } else { all.join("; ") };
     Finding::new(&DEVMEM_AUTO, seen)
 }
 
+/// Formats an error with the code of its diagnosis.
 fn with_id(error: &DevmemError) -> String {
     match error.diagnosis() {
         Some(diagnosis) => format!("{error} ({})", diagnosis.code),
@@ -48,6 +49,7 @@ fn with_id(error: &DevmemError) -> String {
     }
 }
 
+/// Checks whether this NIC can receive into device memory.
 fn check(name: &str) -> Result<(), DevmemError> {
     let nic = Nic::named(name)?;
     choose_queues(&NicFacts::ask(&nic, DEADLINE)?, 1).map(drop)
@@ -59,15 +61,15 @@ mod tests {
 
     #[test]
     fn auto_is_explained_nic_by_nic() {
-        let found = device_memory_by_auto(&["lo".to_owned(), "no-such-nic".to_owned()]);
+        let found = explain_auto_choice(&["lo".to_owned(), "no-such-nic".to_owned()]);
         assert_eq!(found.id.number(), 435);
-        let (lo, other) = found.seen.split_once("; ").expect("two verdicts");
+        let (lo, other) = found.seen.split_once("; ").expect("two NICs");
         assert!(lo.starts_with("lo: no device memory: ") && lo.contains("TCPX-4"), "{lo}");
         assert!(other.contains("TCPX-428"), "{other}");
     }
 
     #[test]
-    fn what_each_nic_lacks_is_told() {
+    fn the_finding_says_what_each_nic_lacks() {
         let names = ["lo".to_owned(), "no-such-nic".to_owned()];
         let found = check_device_memory(&names).expect("neither can");
         assert_eq!(found.id.number(), 434);

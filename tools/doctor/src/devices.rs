@@ -1,11 +1,11 @@
-//! GPUs and the NICs near them, also as a text for `tcpx devices`.
+//! GPUs and the NICs near them, and their text for `tcpx devices`.
 
 use std::fmt::Write as _;
 
 use tcpx_diagnosis::pci::{Distance, Gpu, Nic, distance};
 
-/// The NICs nearest to `gpu`, all at one distance, in the order of `nics`. NICs without a PCI path
-/// are left out.
+/// Returns the NICs nearest to `gpu`, all at one distance, in the order of `nics`. NICs without a
+/// PCI path are left out.
 #[must_use]
 pub fn nearest_nics<'a>(gpu: &Gpu, nics: &'a [Nic]) -> Vec<(&'a Nic, Distance)> {
     let reachable: Vec<_> =
@@ -22,7 +22,7 @@ pub fn gpu_nic_distance(gpu: &Gpu, nic: &Nic) -> Option<Distance> {
     Some(distance(gpu.pci_path.as_ref()?, nic.pci_path.as_ref()?, gpu.numa == nic.numa))
 }
 
-/// GPUs with the data NICs nearest to each, then all NICs, as two tables.
+/// Returns two tables as text: GPUs with the NICs nearest to each, then all NICs.
 #[must_use]
 pub fn render_devices(gpus: &[Gpu], nics: &[Nic]) -> String {
     let mut text = String::new();

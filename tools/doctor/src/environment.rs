@@ -1,9 +1,9 @@
-//! The environment of the plugin, for `tcpx env`.
+//! Environment variables of the plugin and of this library, for `tcpx env`.
 //!
-//! - `lint`: what is wrong with it, unknown names among that. `library_lint`: with this library's
+//! - `lint`: findings about values and unknown names. `library_lint`: findings about this library's
 //!   own variables.
 //! - `inspect`: each variable with its value and state.
-//! - `nccl_version`: which NCCL a program would load.
+//! - `nccl_version`: version of the NCCL that a program would load.
 
 mod inspect;
 mod library_lint;
@@ -11,6 +11,6 @@ mod lint;
 mod nccl_version;
 
 pub use inspect::{EnvLine, EnvState, inspect};
-pub(crate) use lint::own;
+pub(crate) use lint::library_remarks;
 pub use lint::{lint, nearest_name};
 pub use nccl_version::nccl_version;

@@ -1,4 +1,4 @@
-//! Whole examination, for `tcpx doctor`.
+//! Examination of a machine, for `tcpx doctor`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,16 +11,16 @@ use tcpx_diagnosis::{
 
 use crate::checks::nics::{check_features, check_state};
 use crate::checks::{check_peer, driver_log, limits};
-use crate::environment::own;
+use crate::environment::library_remarks;
 use crate::kernel::Kernel;
 use crate::nixl;
 
 /// Examines a machine: the plugin's file, CUDA, GPUs and NICs, kernel and drivers, RxDM, limits,
-/// environment, NIXL's backend, and the way to `peer` if one is given. `plugin` is `None` for the
+/// environment, NIXL's backend, and the route to `peer` if one is given. `plugin` is `None` for the
 /// software plugin that is linked in.
 ///
-/// With a software plugin, what only the hardware plugin needs is still reported, as information.
-/// Changes nothing; each question takes at most `host.deadline`.
+/// With a software plugin, findings that matter only to the hardware plugin are information.
+/// Changes nothing; each query takes at most `host.deadline`.
 #[must_use]
 pub fn examine(
     plugin: Option<&Path>,
@@ -45,18 +45,18 @@ pub fn examine(
     hardware.extend(check_features(kernel, &data, dialects));
     let names: Vec<&str> = data.iter().map(|nic| nic.name.as_str()).collect();
     hardware.extend(driver_log::check(kernel.log(), &names));
-    findings.extend(own(host.env).into_iter().map(|remark| remark.finding));
+    findings.extend(library_remarks(host.env).into_iter().map(|remark| remark.finding));
 
     let peer_findings = peer.map(|peer| check_peer(peer, &nics, host.deadline)).unwrap_or_default();
     let (own_host, reach): (Vec<Finding>, Vec<Finding>) =
         peer_findings.into_iter().partition(is_about_own_host);
     hardware.extend(own_host);
     findings.extend(reach);
-    findings.extend(hardware.into_iter().map(|finding| as_seen_by(kind, finding)));
+    findings.extend(hardware.into_iter().map(|finding| with_severity_for(kind, finding)));
     Report::new(findings)
 }
 
-/// What [`examine`] says of the environment alone, with the same severities.
+/// Returns the findings of [`examine`] about the environment alone, with the same severities.
 #[must_use]
 pub fn examine_environment(plugin: Option<&Path>, host: &Host<'_>) -> Report {
     let kind = plugin.map_or(PluginKind::Software, |path| check_plugin_file(host, path).0);
@@ -64,26 +64,29 @@ pub fn examine_environment(plugin: Option<&Path>, host: &Host<'_>) -> Report {
     let names: Vec<&str> =
         nics.iter().filter(|nic| !nic.ipv4.is_empty()).map(|nic| nic.name.as_str()).collect();
     let plugins = variables::lint(host.env, &names, host.cpu_count());
-    let plugins = plugins.into_iter().map(|finding| as_seen_by(kind, finding));
-    Report::new(plugins.chain(own(host.env).into_iter().map(|remark| remark.finding)).collect())
+    let plugins = plugins.into_iter().map(|finding| with_severity_for(kind, finding));
+    Report::new(
+        plugins.chain(library_remarks(host.env).into_iter().map(|remark| remark.finding)).collect(),
+    )
 }
 
-/// What only the hardware plugin needs is information where another plugin serves that is ours.
-fn as_seen_by(kind: PluginKind, finding: Finding) -> Finding {
+/// Lowers a finding that matters only to the hardware plugin to information for a software plugin.
+fn with_severity_for(kind: PluginKind, finding: Finding) -> Finding {
     match kind {
         PluginKind::Software => finding.at(Severity::Info),
         _ => finding,
     }
 }
 
-/// The data NICs that the plugin would use, by name.
+/// Returns the names of the data NICs that the plugin would use.
 #[must_use]
 pub fn data_nic_names(host: &Host<'_>) -> Vec<String> {
     let (nics, _) = nics_of(host);
     data_nics(host.env, &nics).iter().map(|nic| nic.name.clone()).collect()
 }
 
-/// Both ends on one host trouble only device memory.
+/// Returns whether the finding is that both ends are on one host, which matters only to device
+/// memory.
 fn is_about_own_host(finding: &Finding) -> bool {
     [PEER_IS_THIS_HOST.code, transfer::LOOPBACK_ADDRESS.code].contains(&finding.id)
 }

@@ -1,16 +1,16 @@
-//! Facts that only the running kernel has.
+//! Queries to the running kernel.
 //!
-//! - `questions`: the questions, as a trait, and the types of their answers.
-//! - `live`: the running kernel answers them.
-//! - `zero_copy`: io_uring's zero-copy receive, asked of io_uring.
-//! - `counters`: a NIC's counters, over an older call. `log`: the kernel's log.
+//! - `queries`: the queries, as a trait, and the types of their results.
+//! - `live`: their implementation.
+//! - `zero_copy`: io_uring's zero-copy receive, by io_uring itself.
+//! - `counters`: a NIC's counters, by ioctl. `log`: the kernel's log.
 
 mod counters;
 mod live;
 mod log;
-mod questions;
+mod queries;
 mod zero_copy;
 
 pub use live::LiveKernel;
 pub use log::LogLine;
-pub use questions::{DevmemAnswer, Direction, Kernel, Statistics, ZeroCopyAnswer};
+pub use queries::{DevmemSupport, Direction, Kernel, Statistics, ZeroCopySupport};

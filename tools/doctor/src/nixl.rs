@@ -1,8 +1,8 @@
-//! The backend for NIXL, as a NIXL of this machine would find it.
+//! Backend for NIXL, as the NIXLs of this machine would find it.
 //!
-//! - `installed`: which NIXL there is, and where each looks for backends. `backend_file`: what a
-//!   file says of itself, without being loaded. `symbol_versions`: what a library needs and has;
-//!   `libraries`: those of this system. `check`: what is wrong.
+//! - `installed`: the NIXLs of this machine, and their folders of backends. `backend_file`: facts
+//!   about a backend's file, which is not loaded. `symbol_versions`: versions that a library requires
+//!   and defines; `libraries`: the libraries of this system. `check`: the findings.
 
 mod backend_file;
 mod check;

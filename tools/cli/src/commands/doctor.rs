@@ -12,13 +12,13 @@ use tcpx_diagnosis::pci::{Gpu, Nic};
 use tcpx_diagnosis::variables::{Env, process_env};
 use tcpx_diagnosis::{Finding, Host, Report};
 use tcpx_doctor::{
-    LiveKernel, NicCounters, check_device_memory, data_nic_names, device_memory_by_auto, examine,
-    examine_environment,
+    LiveKernel, NicCounters, check_device_memory, data_nic_names, examine, examine_environment,
+    explain_auto_choice,
 };
 
-use super::bundle::{self, Examined};
+use super::bundle::{self, ExaminationResults};
 use super::environment::{self, Profile};
-use super::machine::{self, Least, render_findings};
+use super::machine::{self, MinSeverity, render_findings};
 use super::textfile;
 use crate::failure::Failure;
 use crate::input::plugin_name;
@@ -52,7 +52,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
 
-    /// Also see whether this address can be reached: connect, and close at once
+    /// Also check whether this address can be reached: connect, and close at once
     #[arg(long, value_name = "ADDR:PORT")]
     peer: Option<String>,
 
@@ -71,16 +71,16 @@ pub(crate) struct DoctorArgs {
 
     /// Leave out milder findings; a text names them in a line [default: warning, with --json info]
     #[arg(long, value_enum, value_name = "SEVERITY")]
-    min_severity: Option<Least>,
+    min_severity: Option<MinSeverity>,
 
     /// Also write the findings to this file as metrics, for node_exporter's textfile collector,
     /// which reads files named *.prom
     #[arg(long, value_name = "FILE", conflicts_with = "env")]
     textfile: Option<PathBuf>,
 
-    /// Also pack what a helper will ask for into this file: findings, variables, devices, NIC
-    /// counters, the kernel's lines about drivers, settings of the system; values of variables that
-    /// look like secrets are removed
+    /// Also write the facts that support needs into this file: findings, variables, devices, NIC
+    /// counters, the kernel's log lines about drivers, settings of the system; values of variables
+    /// that look like secrets are removed
     #[arg(long, value_name = "FILE.tar.gz", conflicts_with = "env")]
     bundle: Option<PathBuf>,
 
@@ -92,7 +92,7 @@ pub(crate) struct DoctorArgs {
 /// Examines, and prints every finding.
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let transport = Transport::of(args.plugin.as_ref())?;
-    let default = if args.json { Least::Info } else { Least::Warning };
+    let default = if args.json { MinSeverity::Info } else { MinSeverity::Warning };
     let least = args.min_severity.unwrap_or(default);
     if args.env {
         let env = process_env();
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         report = Report::new([report.findings(), &[finding]].concat());
     }
     if transport.is_left_open && !gpus.is_empty() {
-        let finding = device_memory_by_auto(&data_nic_names(&host));
+        let finding = explain_auto_choice(&data_nic_names(&host));
         report = Report::new([report.findings(), &[finding]].concat());
     }
     report = with_profile(report, args.profile, &env);
@@ -131,11 +131,12 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(path) = &args.bundle {
         let (nics, transport) = (data_nic_names(&host), &transport);
-        let examined = Examined { transport, report: &report, kernel: &kernel, nics: &nics };
+        let examined =
+            ExaminationResults { transport, report: &report, kernel: &kernel, nics: &nics };
         bundle::write(path, &examined)?;
         let shown = path.display();
         // Stdout has the findings; stderr may have no reader.
-        let _ = writeln!(std::io::stderr(), "{shown} is written; look into it before you send it");
+        let _ = writeln!(std::io::stderr(), "{shown} is written; check it before you send it");
     }
     let exit_status = report.exit_status();
     match args.json {
@@ -159,8 +160,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit_status))
 }
 
-/// Exit status when there was no examination: an examination ends with 0 to 3. Numbers as in
-/// sysexits.h.
+/// Returns the exit status of a failed examination, as in sysexits.h. An examination has 0 to 3.
 pub(crate) fn not_examined(failure: &Failure) -> ExitCode {
     ExitCode::from(if matches!(failure, Failure::Usage(_)) { 64 } else { 70 })
 }
@@ -186,7 +186,7 @@ fn resolve(peer: &str) -> Result<SocketAddr, Failure> {
 fn choose(gpus: &[Gpu], wanted: usize) -> Result<&Gpu, Failure> {
     gpus.get(wanted).ok_or_else(|| {
         let there = match gpus.len() {
-            0 => "this machine has no GPU; leave it out".to_owned(),
+            0 => "this machine has no GPU; leave the flag out".to_owned(),
             count => format!("this machine has GPUs 0 to {}", count - 1),
         };
         Failure::Usage(format!("--gpu {wanted}: {there}"))
@@ -207,8 +207,8 @@ fn with_profile(report: Report, profile: Option<Profile>, env: &Env) -> Report {
     Report::new([report.findings(), &differences].concat())
 }
 
-/// Returns the environment that the plugin would see if it were to use `nic` alone. The sign asks
-/// for the exact name.
+/// Returns the environment with which the plugin would use `nic` alone. The sign `=` stands for the
+/// exact name.
 fn with_data_nic(mut env: Env, nic: Option<&str>) -> Env {
     if let Some(nic) = nic {
         env.insert(DATA_NICS.to_owned(), format!("={nic}"));
@@ -216,7 +216,8 @@ fn with_data_nic(mut env: Env, nic: Option<&str>) -> Env {
     env
 }
 
-/// Leaves out facts about other GPUs than `gpu` alone. A fact names a GPU by its PCI address.
+/// Leaves out findings that are about other GPUs than `gpu` alone. A finding names a GPU by its PCI
+/// address.
 fn without_other_gpus(report: &Report, gpu: &Gpu, gpus: &[Gpu]) -> Report {
     let is_about =
         |finding: &Finding, gpu: &Gpu| finding.seen.to_ascii_lowercase().contains(&gpu.pci_bus_id);
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_keeps_its_own_findings_and_those_of_no_gpu() {
+    fn findings_about_a_gpu_and_about_no_gpu_are_shown() {
         let gpus = [gpu("0000:04:00.0"), gpu("0000:05:00.0")];
         let seen = [
             "/run/tcpx/get_gpu_fd_by_rxmem_0000:04:00.0 does not exist",
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_is_not_there_is_refused_with_what_is() {
+    fn an_absent_gpu_is_refused_with_the_present_ones() {
         let gpus = [gpu("0000:04:00.0"), gpu("0000:05:00.0")];
         assert_eq!(choose(&gpus, 1).unwrap(), &gpus[1]);
         let error = choose(&gpus, 2).unwrap_err().to_string();
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_is_asked_for_by_its_exact_name() {
+    fn a_nic_is_selected_by_its_exact_name() {
         let env = with_data_nic(Env::new(), Some("eth1"));
         assert_eq!(env[DATA_NICS], "=eth1");
         assert!(with_data_nic(Env::new(), None).is_empty());

@@ -1,4 +1,4 @@
-//! Last complaint of the GPU's or a data NIC's driver.
+//! Last warning of the GPU's or a data NIC's driver in the kernel's log.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::kernel::LogLine;
 
 /// Warnings and worse, as the kernel numbers levels.
 const WARNING: u8 = 4;
-/// Words of the drivers that matter here; names of data NICs come on top.
+/// Words in the lines of relevant drivers; names of data NICs are added.
 const DRIVERS: &[&str] = &["NVRM", "nvidia", "gve ", "devmem", "dma-buf", "dma_buf"];
 
-/// The last complaint of a driver that matters for `nics`, if the log may be read.
+/// Returns the last warning of a driver that is relevant for `nics`, or that the log is denied.
 pub(crate) fn check(log: io::Result<Vec<LogLine>>, nics: &[&str]) -> Option<Finding> {
     let lines = match log {
         Ok(lines) => lines,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Some(Finding::new(&table::KERNEL_LOG_DENIED, format!("/dev/kmsg: {error}")));
         }
-        // A container without it: there is nothing to say.
+        // A container may have no log.
         Err(_) => return None,
     };
     let names_nic = |text: &str| {
@@ -34,11 +34,12 @@ pub(crate) fn check(log: io::Result<Vec<LogLine>>, nics: &[&str]) -> Option<Find
     };
     let last = lines.iter().filter(is_meant).min_by_key(|line| line.age)?;
     let count = lines.iter().filter(is_meant).count();
-    let seen = format!("{} ago, the last of {count}: {}", words(last.age), last.text);
+    let seen = format!("{} ago, the last of {count}: {}", format_age(last.age), last.text);
     Some(Finding::new(&table::DRIVER_COMPLAINED, seen))
 }
 
-fn words(age: Duration) -> String {
+/// Formats an age in one unit.
+fn format_age(age: Duration) -> String {
     match age.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min", seconds / 60),
@@ -52,11 +53,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_in_one_unit() {
+    fn ages_are_formatted_in_one_unit() {
         for (seconds, expected) in
             [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 days")]
         {
-            assert_eq!(words(Duration::from_secs(seconds)), expected);
+            assert_eq!(format_age(Duration::from_secs(seconds)), expected);
         }
     }
 }

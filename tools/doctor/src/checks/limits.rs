@@ -1,4 +1,4 @@
-//! Limits of the system that bind transfers.
+//! Limits of the system that bound transfers.
 
 use tcpx_diagnosis::table::limits as table;
 use tcpx_diagnosis::{Diagnosis, Finding, Tree};
@@ -10,12 +10,13 @@ const OPTMEM_BYTES: i64 = 131_072;
 /// Largest TCP windows of RxDM's tuning script, in bytes.
 const RMEM_BYTES: i64 = 15_728_640;
 const WMEM_BYTES: i64 = 67_108_864;
-/// Below this many ports a few dozen sessions could use up all of them.
+/// Fewest local ports, which a few dozen sessions do not use up.
 const MIN_PORTS: i64 = 8192;
-/// What a session with host memory may lock: bounce buffers and zerocopy pages.
+/// Least memory that a process may lock, for bounce buffers and zerocopy pages of host memory.
 const MIN_LOCKED_BYTES: u64 = 64 << 20;
 const MIN_OPEN_FILES: u64 = 4096;
 
+/// Returns the findings about settings of the system and limits of this process.
 pub(crate) fn check(tree: &Tree<'_>, kernel: &dyn Kernel) -> Vec<Finding> {
     let mut findings = Vec::new();
     let last_number = [
@@ -49,6 +50,7 @@ pub(crate) fn check(tree: &Tree<'_>, kernel: &dyn Kernel) -> Vec<Finding> {
     findings
 }
 
+/// Reads the numbers of a setting, and returns the finding of `judge` about them.
 fn check_sysctl(
     tree: &Tree<'_>,
     path: &str,
@@ -63,6 +65,7 @@ fn check_sysctl(
     judge(&numbers).map(|seen| Finding::new(diagnosis, seen))
 }
 
+/// Returns the findings about limits of this process.
 fn check_process(kernel: &dyn Kernel) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(bytes) = kernel.locked_memory_limit().filter(|&bytes| bytes < MIN_LOCKED_BYTES) {

@@ -1,4 +1,4 @@
-//! Counters of NICs between two moments: packets that reach device memory, errors and drops.
+//! Growth of NIC counters: packets that reach device memory, errors and drops.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +8,31 @@ use tcpx_diagnosis::table::kernel as table;
 
 use crate::kernel::{Kernel, Statistics};
 
-/// The counter that tells whether packets reach device memory. Every driver that counts such
-/// packets calls it so, some with the queue in front or behind.
+/// Counter of packets that reach device memory. Drivers that count these use this name, some with
+/// the queue in front or behind.
 const DEVMEM_COUNTER: &str = "rx_devmem_pkts";
 
-/// Counters whose names contain one of these grow only when there is trouble.
-const TROUBLE: &[&str] = &["err", "drop", "fail", "timeout", "no_buf", "alloc", "discard"];
+/// Parts of the names of counters that grow with errors and drops only.
+const ERROR_NAMES: &[&str] = &["err", "drop", "fail", "timeout", "no_buf", "alloc", "discard"];
 
-/// Counters of some NICs at one moment.
+/// Snapshot of the counters of some NICs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicCounters(BTreeMap<String, Statistics>);
 
-/// How a NIC's counters grew between two moments.
+/// Growth of a NIC's counters between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NicGrowth {
     /// The NIC.
     pub nic: String,
     /// Packets that reached device memory; `None` when the driver does not count them.
     pub devmem_packets: Option<u64>,
-    /// Counters of errors and drops that grew, and by how much.
+    /// Growth of the counters of errors and drops that grew, by name.
     pub errors: BTreeMap<String, u64>,
 }
 
 impl NicCounters {
-    /// Reads the counters of these NICs. One that has none, or is not there, counts nothing.
+    /// Reads the counters of these NICs. An absent NIC, or one without counters, has an empty
+    /// snapshot.
     pub fn read<'a>(kernel: &dyn Kernel, nics: impl IntoIterator<Item = &'a str>) -> Self {
         let read = |nic: &str| (nic.to_owned(), kernel.statistics(nic).unwrap_or_default());
         Self(nics.into_iter().map(read).collect())
@@ -46,10 +47,10 @@ impl NicCounters {
             let before = before.0.get(nic).unwrap_or(&empty);
             let devmem = devmem_packets(now)
                 .map(|now| now.saturating_sub(devmem_packets(before).unwrap_or(0)));
-            let is_trouble = |name: &str| TROUBLE.iter().any(|part| name.contains(part));
+            let is_error = |name: &str| ERROR_NAMES.iter().any(|part| name.contains(part));
             let errors = now
                 .iter()
-                .filter(|(name, _)| is_trouble(&name.to_lowercase()))
+                .filter(|(name, _)| is_error(&name.to_lowercase()))
                 .map(|(name, now)| {
                     (name.clone(), now.saturating_sub(before.get(name).copied().unwrap_or(*now)))
                 })
@@ -60,7 +61,7 @@ impl NicCounters {
         self.0.iter().map(growth).collect()
     }
 
-    /// The findings about what has happened since `before`.
+    /// Returns the findings about the growth since `before`.
     #[must_use]
     pub fn check_since(&self, before: &Self) -> Vec<Finding> {
         let empty = Statistics::new();
@@ -79,8 +80,8 @@ impl NicCounters {
     }
 }
 
-/// Judges two snapshots of a NIC's counters, from before and after a transfer: did packets reach
-/// device memory? If none did, the plugin says "rx no cmsg".
+/// Returns the finding about packets that reached device memory between two snapshots of a NIC's
+/// counters, before and after a transfer. Without such packets the plugin logs "rx no cmsg".
 #[must_use]
 pub fn check_devmem_packets(nic: &str, before: &Statistics, after: &Statistics) -> Finding {
     let finding = match (devmem_packets(before), devmem_packets(after)) {
@@ -100,7 +101,8 @@ pub fn check_devmem_packets(nic: &str, before: &Statistics, after: &Statistics) 
     finding.with("<NIC>", nic)
 }
 
-/// The sum over all queues; `None` without any such counter.
+/// Returns the packets that reached device memory, summed over all queues; `None` without such a
+/// counter.
 fn devmem_packets(statistics: &Statistics) -> Option<u64> {
     statistics
         .iter()

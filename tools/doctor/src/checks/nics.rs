@@ -1,4 +1,4 @@
-//! The data NICs: state, place, and what their drivers can do.
+//! Data NICs: their state, placement, and the features of their drivers.
 
 use tcpx_devmem::nic::HeaderSplit;
 use tcpx_diagnosis::pci::{Distance, Gpu, Nic};
@@ -7,12 +7,12 @@ use tcpx_diagnosis::{Dialects, Finding};
 
 use super::device_memory;
 use crate::devices::nearest_nics;
-use crate::kernel::{DevmemAnswer, Direction, Kernel, ZeroCopyAnswer};
+use crate::kernel::{DevmemSupport, Direction, Kernel, ZeroCopySupport};
 
 /// MTU of A3 High data networks, in bytes.
 const JUMBO_MTU: u32 = 8244;
 
-/// State and placement: what makes transfers slow or fail.
+/// Returns the findings about state and placement, which make transfers slow or fail.
 pub(crate) fn check_state(data: &[&Nic], gpus: &[Gpu]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = data.iter().flat_map(|nic| check_link(nic)).collect();
     findings.extend(check_subnets(data));
@@ -64,8 +64,8 @@ fn check_nearest(gpu: &Gpu, data: &[Nic]) -> Option<Finding> {
     })
 }
 
-/// Header split, flow steering, device memory and zero-copy receive of each NIC. Only a kernel with
-/// the mainline dialect can be asked about the last two.
+/// Returns the findings about header split, flow steering, device memory and zero-copy receive of
+/// each NIC. Only a kernel with the mainline dialect answers queries about the last two.
 pub(crate) fn check_features(
     kernel: &dyn Kernel,
     data: &[&Nic],
@@ -76,9 +76,9 @@ pub(crate) fn check_features(
         let can_receive = dialects.mainline
             && matches!(
                 kernel.devmem(nic.ifindex, Direction::Receive),
-                Ok(DevmemAnswer::Supported | DevmemAnswer::Blocked(_))
+                Ok(DevmemSupport::Supported | DevmemSupport::Blocked(_))
             );
-        // Of a NIC that is no PCI device it is worth a word only that it can.
+        // A NIC that is no PCI device has a finding only if it can receive into device memory.
         if nic.pci_path.is_none() && !can_receive {
             continue;
         }
@@ -146,31 +146,31 @@ fn check_devmem(kernel: &dyn Kernel, nic: &Nic, direction: Direction) -> Finding
         }
     };
     let command = if direction == Direction::Receive { "bind-rx" } else { "bind-tx" };
-    let (diagnosis, said) = match kernel.devmem(nic.ifindex, direction) {
-        Ok(DevmemAnswer::Supported) => (supported, "capable".to_owned()),
-        Ok(DevmemAnswer::Unsupported(words)) => (unsupported, words),
-        Ok(DevmemAnswer::Blocked(words)) => (&kernel_table::RX_DEVMEM_BLOCKED, words),
-        Ok(DevmemAnswer::Denied) => {
+    let (diagnosis, reply) = match kernel.devmem(nic.ifindex, direction) {
+        Ok(DevmemSupport::Supported) => (supported, "capable".to_owned()),
+        Ok(DevmemSupport::Unsupported(text)) => (unsupported, text),
+        Ok(DevmemSupport::Blocked(text)) => (&kernel_table::RX_DEVMEM_BLOCKED, text),
+        Ok(DevmemSupport::Denied) => {
             (&kernel_table::DEVMEM_PROBE_DENIED, "not permitted".to_owned())
         }
         Err(error) => return query_failed(nic, command, &error),
     };
-    Finding::new(diagnosis, format!("{name}: {command}: {said}")).with("<NIC>", name)
+    Finding::new(diagnosis, format!("{name}: {command}: {reply}")).with("<NIC>", name)
 }
 
 fn check_zero_copy(kernel: &dyn Kernel, nic: &Nic) -> Finding {
-    let (diagnosis, said) = match kernel.zero_copy_receive(nic.ifindex) {
-        Ok(ZeroCopyAnswer::Supported) => (&kernel_table::ZERO_COPY_SUPPORTED, "capable"),
-        Ok(ZeroCopyAnswer::NotByDriver) => {
+    let (diagnosis, reply) = match kernel.zero_copy_receive(nic.ifindex) {
+        Ok(ZeroCopySupport::Supported) => (&kernel_table::ZERO_COPY_SUPPORTED, "capable"),
+        Ok(ZeroCopySupport::NoDriverSupport) => {
             (&kernel_table::ZERO_COPY_UNSUPPORTED, "not by this driver or device")
         }
-        Ok(ZeroCopyAnswer::NotByKernel) => {
+        Ok(ZeroCopySupport::NoKernelSupport) => {
             (&kernel_table::ZERO_COPY_NOT_IN_KERNEL, "not by this kernel")
         }
-        Ok(ZeroCopyAnswer::Denied) => (&kernel_table::ZERO_COPY_PROBE_DENIED, "not permitted"),
+        Ok(ZeroCopySupport::Denied) => (&kernel_table::ZERO_COPY_PROBE_DENIED, "not permitted"),
         Err(error) => return query_failed(nic, "io_uring zero-copy receive", &error),
     };
-    let seen = format!("{}: io_uring zero-copy receive: {said}", nic.name);
+    let seen = format!("{}: io_uring zero-copy receive: {reply}", nic.name);
     Finding::new(diagnosis, seen).with("<NIC>", &nic.name)
 }
 

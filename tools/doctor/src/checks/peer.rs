@@ -8,10 +8,11 @@ use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::pci::Nic;
 use tcpx_diagnosis::table::{limits as table, topology, transfer};
 
-/// Connects to `peer` within `deadline` and closes the connection at once; `nics` are this host's.
+/// Connects to `peer` within `deadline`, closes the connection at once, and returns the findings.
+/// `nics` are this host's.
 ///
-/// Meant for a control port, such as that of `tcpx transfer server`. A port of the plugin itself
-/// would take the connection for that of its peer.
+/// `peer` should be a control port, such as that of `tcpx transfer server`: a listen comm of the
+/// plugin would accept the connection as its peer's.
 #[must_use]
 pub fn check_peer(peer: SocketAddr, nics: &[Nic], deadline: Duration) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -37,6 +38,7 @@ pub fn check_peer(peer: SocketAddr, nics: &[Nic], deadline: Duration) -> Vec<Fin
     findings
 }
 
+/// Returns the NIC of this host that has `address`.
 fn owner(address: IpAddr, nics: &[Nic]) -> Option<&Nic> {
     let IpAddr::V4(address) = address else { return None };
     nics.iter().find(|nic| nic.ipv4.contains(&address))

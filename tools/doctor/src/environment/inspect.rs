@@ -1,4 +1,4 @@
-//! Each variable with its value and state, for `tcpx env`.
+//! Variables with their values and states, for `tcpx env`.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use tcpx_diagnosis::variables::{
 
 use super::lint::{is_known, nearest_name, remarks};
 
-/// How one variable stands.
+/// State of one variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 #[non_exhaustive]
 pub enum EnvState {
-    /// Unset: the default acts.
+    /// Unset: the default holds.
     Unset,
     /// Set to a value without a finding.
     Set,
@@ -26,9 +26,9 @@ pub enum EnvState {
         /// The known variable with the most similar name.
         nearest: Option<&'static str>,
     },
-    /// These findings object to its value, or to its absence.
+    /// There are findings about its value, or about its absence.
     Objected {
-        /// Their codes.
+        /// Codes of the findings.
         codes: Vec<Code>,
     },
 }
@@ -37,22 +37,22 @@ pub enum EnvState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EnvLine {
-    /// The variable's name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value; `None` when unset or empty.
+    /// Value; `None` when unset or empty.
     pub value: Option<String>,
-    /// How it stands.
+    /// State of the variable.
     #[serde(flatten)]
     pub state: EnvState,
-    /// The table's row, of a variable of the plugin's.
+    /// Row of the table of the plugin's variables.
     pub variable: Option<&'static Variable>,
-    /// The table's row, of a variable of this library's own.
+    /// Row of the table of this library's own variables.
     pub setting: Option<&'static LibrarySetting>,
 }
 
-/// Every known variable, set or not, the plugin's and this library's own, then every unknown one
-/// that only these could mean. What makes the software plugin misbehave is left out where it is
-/// unset. The arguments are those of [`lint`](super::lint()).
+/// Returns every known variable of the plugin and of this library, set or not, then every unknown
+/// one with a prefix of theirs. Unset variables that make the software plugin misbehave are left
+/// out. The arguments are those of [`lint`](super::lint()).
 #[must_use]
 pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     let remarks = remarks(env, interfaces, cpus);
@@ -71,7 +71,7 @@ pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
         line(variable.name, value, state, Some(variable), None)
     });
     let own = library_settings().iter().filter_map(|setting| {
-        // Of two names the one that counts.
+        // Of two names, the one that is read.
         let name = setting.names().find(|name| value(env, name).is_some()).unwrap_or(setting.name);
         let value = value(env, name);
         let is_shown = value.is_some() || setting.reader != Reader::FaultScript;
@@ -88,6 +88,7 @@ pub fn inspect(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<EnvLine> {
     plugins.chain(own).chain(unknown).collect()
 }
 
+/// Returns one row, with owned copies of name and value.
 fn line(
     name: &str,
     value: Option<&str>,
@@ -100,6 +101,7 @@ fn line(
 }
 
 impl EnvState {
+    /// Returns the state of a known variable by its value and the codes of its findings.
     fn of(value: Option<&str>, codes: Vec<Code>) -> Self {
         match value {
             _ if !codes.is_empty() => Self::Objected { codes },
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_is_told() {
+    fn each_state_is_recognised() {
         assert_eq!(state_of(&[], "NCCL_ALGO"), EnvState::Unset);
         assert_eq!(state_of(&[("NCCL_ALGO", "Ring")], "NCCL_ALGO"), EnvState::Set);
         assert_eq!(state_of(&[("NCCL_ALGO", "")], "NCCL_ALGO"), EnvState::Unset);
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_shown_for_people() {
+    fn a_row_is_formatted_as_text() {
         let env = [
             ("NCCL_DYNAMIC_CHUNK_SIZE", "512K"),
             ("NCCL_PROTO", "Simple"),

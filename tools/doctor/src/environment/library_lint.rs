@@ -6,18 +6,20 @@ use tcpx_diagnosis::Finding;
 use tcpx_diagnosis::table::environment as table;
 use tcpx_diagnosis::variables::{Env, Kind, LibrarySetting, Remark, library_settings, value};
 
-/// Finds values that no code accepts, and two spellings of one setting with different values.
+/// Returns the remarks on values out of range, and on two spellings of one setting with different
+/// values.
 pub(super) fn remarks(env: &Env) -> Vec<Remark> {
     library_settings().iter().flat_map(|setting| of_setting(env, setting)).collect()
 }
 
+/// Returns the remarks on one setting.
 fn of_setting(env: &Env, setting: &LibrarySetting) -> Vec<Remark> {
     let set: Vec<(&str, &str)> =
         setting.names().filter_map(|name| Some((name, value(env, name)?))).collect();
-    // Of two that are set the first is read.
+    // Of two names that are set, the first is read.
     let Some(&(name, text)) = set.first() else { return Vec::new() };
     let mut remarks = Vec::new();
-    if !takes(&setting.kind, text.trim()) {
+    if !accepts(&setting.kind, text.trim()) {
         let seen = format!("{name}={text}: legal is {}", setting.kind.range());
         remarks.push(Remark::new(&[name], Finding::new(&table::SETTING_OUT_OF_RANGE, seen)));
     }
@@ -32,7 +34,7 @@ fn of_setting(env: &Env, setting: &LibrarySetting) -> Vec<Remark> {
 }
 
 /// Returns whether the reader of a setting of this kind accepts `text`.
-fn takes(kind: &Kind, text: &str) -> bool {
+fn accepts(kind: &Kind, text: &str) -> bool {
     let in_range = |min: i64, max: i64| text.parse().is_ok_and(|it: i64| (min..=max).contains(&it));
     match kind {
         Kind::Integer { min, max } => in_range(*min, *max),
@@ -42,7 +44,7 @@ fn takes(kind: &Kind, text: &str) -> bool {
         Kind::Choice { words } => words.contains(&text),
         Kind::Address => text.parse::<SocketAddr>().is_ok(),
         Kind::Bytes => is_byte_size(text),
-        // The rest is any text, or is judged by code that knows the machine.
+        // The others are any text, or are checked where the machine is known.
         _ => true,
     }
 }
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn two_spellings_may_agree_and_of_two_that_differ_the_first_counts() {
+    fn two_spellings_may_agree_and_the_first_counts() {
         let both = |own, other| seen(&[("TCPX_CHANNELS", own), ("UCCL_TCPX_NUM_CHANNELS", other)]);
         assert_eq!(both("4", "4"), []);
         let words = "TCPX_CHANNELS=4 and UCCL_TCPX_NUM_CHANNELS=many".to_owned();

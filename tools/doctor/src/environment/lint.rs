@@ -1,4 +1,4 @@
-//! Findings about a set of variables: values, and unknown names.
+//! Findings about a set of variables: their values, and unknown names.
 
 use super::library_lint;
 use tcpx_diagnosis::Finding;
@@ -8,11 +8,11 @@ use tcpx_diagnosis::variables::{
     library_settings, variables,
 };
 
-/// Prefixes that only the plugin uses: an unknown name below them is a mistake.
+/// Prefixes that only the plugin uses: an unknown name with one is a mistake.
 const PLUGIN_PREFIXES: [&str; 2] = ["NCCL_GPUDIRECTTCPX_", "NCCL_TCPX_"];
-/// The same for this library.
+/// Prefixes that only this library uses.
 const LIBRARY_PREFIXES: [&str; 2] = ["TCPX_", "UCCL_TCPX_"];
-/// What only tests of this project and their plugins read.
+/// Prefixes of variables that only tests of this project and their plugins read.
 const TEST_PREFIXES: [&str; 6] = [
     "TCPX_TEST_",
     "TCPX_FAKE_CUDA_",
@@ -22,33 +22,32 @@ const TEST_PREFIXES: [&str; 6] = [
     "TCPX_PEER_LOOPBACK",
 ];
 
-/// What is wrong with `env` for the hardware plugin: its values, as
-/// [`tcpx_diagnosis::variables::lint`] judges them, and names that look like the plugin's and are
-/// not.
+/// Returns the findings about `env` for the hardware plugin: about values, by
+/// [`tcpx_diagnosis::variables::lint`], and about unknown names that resemble the plugin's.
 ///
-/// `interfaces` are the names of all interfaces that have an address; with none given, nothing is
-/// said about names of interfaces. `cpus` is how many CPUs the machine has, 0 when unknown.
+/// `interfaces` are the names of all interfaces that have an address; if it is empty, names of
+/// interfaces are not checked. `cpus` is the number of the machine's CPUs, 0 when unknown.
 #[must_use]
 pub fn lint(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Finding> {
     remarks(env, interfaces, cpus).into_iter().map(|remark| remark.finding).collect()
 }
 
-/// What [`lint`] finds, each with the variables that it is about.
+/// Returns the findings of [`lint`], each with its variables.
 pub(super) fn remarks(env: &Env, interfaces: &[&str], cpus: u32) -> Vec<Remark> {
     let mut remarks = variables::remarks(env, interfaces, cpus);
-    remarks.extend(own(env));
+    remarks.extend(library_remarks(env));
     remarks
 }
 
 /// Returns the remarks that hold for every plugin: on this library's own variables, and on unknown
 /// names.
-pub(crate) fn own(env: &Env) -> Vec<Remark> {
+pub(crate) fn library_remarks(env: &Env) -> Vec<Remark> {
     let mut remarks = library_lint::remarks(env);
     remarks.extend(unknown_names(env));
     remarks
 }
 
-/// Variables that are set and that the table lacks, where that is a mistake.
+/// Returns the remarks on variables that are set, that the tables lack, and that are mistakes.
 fn unknown_names(env: &Env) -> Vec<Remark> {
     let set = env.iter().filter(|(_, value)| !value.is_empty());
     set.filter(|(name, _)| !is_known(name))
@@ -64,8 +63,8 @@ pub(super) fn is_known(name: &str) -> bool {
         || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A name that the tables lack: a mistake if only the plugin or this library could mean it, or if
-/// it is almost a known name.
+/// Returns the finding about a name that the tables lack: it is a mistake if it has a prefix of the
+/// plugin or of this library, or is similar to a known name.
 fn lint_unknown(name: &str) -> Option<Finding> {
     let prefixes = PLUGIN_PREFIXES.iter().chain(&LIBRARY_PREFIXES);
     let is_ours = prefixes.into_iter().any(|prefix| name.starts_with(prefix));
@@ -87,8 +86,8 @@ fn lint_unknown(name: &str) -> Option<Finding> {
     Some(finding.with("<VARIABLE>", name))
 }
 
-/// The known variable with the fewest edits from `name`, and how many these are. Names outside
-/// NCCL's prefix and this library's are other programs' business.
+/// Returns the known variable with the fewest edits from `name`, with their number. Names without
+/// NCCL's prefix or this library's have none.
 #[must_use]
 pub fn nearest_name(name: &str) -> Option<(usize, &'static str)> {
     let plugins = variables()

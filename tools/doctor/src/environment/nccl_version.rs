@@ -1,4 +1,4 @@
-//! Version of the NCCL that a program would load. It decides which settings are safe.
+//! Version of the NCCL that a program would load, on which safe settings depend.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use tcpx_diagnosis::variables::{Env, value};
 
-/// The name by which programs ask for NCCL.
+/// Name by which programs load NCCL.
 const LIBRARY: &str = "libnccl.so.2";
-/// What precedes the version in the text of the library.
+/// Text before the version in the library.
 const MARK: &[u8] = b"NCCL version ";
 /// Bytes that are read at once.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Where the linker looks when no variable names a folder that has it.
+/// Folders that the dynamic linker searches after `LD_LIBRARY_PATH`.
 const USUAL: [&str; 5] = [
     "/usr/local/nvidia/lib64",
     "/usr/lib/x86_64-linux-gnu",
@@ -21,8 +21,8 @@ const USUAL: [&str; 5] = [
     "/usr/local/lib",
 ];
 
-/// The version of the NCCL that a program in this environment finds first, as 10000 × major + 100 ×
-/// minor + patch. `None` where there is none on the library path, as when Python's packages bring
+/// Returns the version of the NCCL that a program in this environment finds first, as 10000 × major
+/// + 100 × minor + patch. `None` where the library path has none, as when Python's packages include
 /// their own.
 #[must_use]
 pub fn nccl_version(env: &Env) -> Option<u32> {
@@ -32,21 +32,21 @@ pub fn nccl_version(env: &Env) -> Option<u32> {
     version_of(&library)
 }
 
-/// By the name of the file that the library's name leads to, or else by its text.
+/// Returns the version by the name of the file that the link leads to, or else by its text.
 fn version_of(library: &Path) -> Option<u32> {
     let file = library.canonicalize().ok()?;
     let by_name = file.file_name()?.to_str()?.strip_prefix("libnccl.so.").and_then(number);
     by_name.or_else(|| version_in(File::open(&file).ok()?).ok().flatten())
 }
 
-/// The version that a library's text names.
+/// Returns the version in a library's text.
 fn version_in(mut library: impl Read) -> io::Result<Option<u32>> {
-    /// More than a mark and a version have.
+    /// Longer than mark and version together.
     const OVERLAP: usize = 64;
     let mut block = Vec::new();
     loop {
-        let kept = block.len().min(OVERLAP);
-        block.drain(..block.len() - kept);
+        let overlap = block.len().min(OVERLAP);
+        block.drain(..block.len() - overlap);
         let more = (&mut library).take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
         for at in memchr::memmem::find_iter(&block, MARK) {
             let text = &block[at + MARK.len()..];
@@ -63,7 +63,7 @@ fn version_in(mut library: impl Read) -> io::Result<Option<u32>> {
     }
 }
 
-/// Three numbers with dots between them, as one.
+/// Parses three numbers with dots between them, and combines them into one.
 fn number(text: &str) -> Option<u32> {
     let parts: Vec<u32> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     match parts[..] {

@@ -1,38 +1,39 @@
 #![allow(unsafe_code)]
-//! A driver's counters. They are not in the ethtool netlink family, only behind its older ioctl.
+//! Counters of a driver, by the ethtool ioctl: the netlink family has none.
 
 use std::io;
 
 use tcpx_devmem::nic::EthtoolSocket;
 
-use super::questions::Statistics;
+use super::queries::Statistics;
 
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
 const GET_SET_INFO: u32 = 0x37;
-/// The string set that names counters.
+/// String set with the names of counters.
 const SET_STATISTICS: u32 = 1;
 const NAME_BYTES: usize = 32;
-/// More counters than any driver has; bounds what is allocated.
+/// Most counters that are read, which bounds the allocation.
 const MAX_COUNTERS: usize = 1 << 16;
-/// Room for queues that are added between two calls. The kernel writes as many counters as the
-/// driver has at that moment, not as many as were asked for.
+/// Spare room for queues that are added between two calls: the kernel writes all counters of the
+/// driver at that moment, and not the requested number.
 const SPARE_COUNTERS: usize = 4096;
 
+/// Reads the counters of a NIC.
 pub(super) fn read(nic: &str) -> io::Result<Statistics> {
     let socket = EthtoolSocket::open(nic)?;
     let count = count(&socket)?;
     let capacity = count + SPARE_COUNTERS;
     let strings = fetch(&socket, GET_STRINGS, capacity, NAME_BYTES / 8)?;
     let values = fetch(&socket, GET_STATISTICS, capacity, 1)?;
-    Ok(pair(&strings, &values, count))
+    Ok(combine(&strings, &values, count))
 }
 
 /// Returns the number of counters that the driver has.
 fn count(socket: &EthtoolSocket) -> io::Result<usize> {
     // ethtool_sset_info: cmd, reserved, mask, then one u32 for each set in the mask.
     let mut words = [pack(GET_SET_INFO, 0), 1 << SET_STATISTICS, 0];
-    // SAFETY: the header, and room for the one number that is asked for.
+    // SAFETY: the words hold the header, and room for the one requested number.
     unsafe { socket.call(&mut words) }?;
     let has_set = words[1] & (1 << SET_STATISTICS) != 0;
     let count = u32::from_ne_bytes(words[2].to_ne_bytes()[..4].try_into().unwrap_or_default());
@@ -42,7 +43,7 @@ fn count(socket: &EthtoolSocket) -> io::Result<usize> {
     }
 }
 
-/// The answer to `command`, without its header, as 64-bit words.
+/// Returns the words of the reply to `command`, with its header.
 fn fetch(
     socket: &EthtoolSocket,
     command: u32,
@@ -60,7 +61,7 @@ fn fetch(
     Ok(words)
 }
 
-/// Two `u32` in the order of memory.
+/// Packs two `u32` in the order of memory.
 fn pack(first: u32, second: u32) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -68,7 +69,8 @@ fn pack(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-fn pair(strings: &[u64], values: &[u64], count: usize) -> Statistics {
+/// Combines names and values of `count` counters.
+fn combine(strings: &[u64], values: &[u64], count: usize) -> Statistics {
     let strings: Vec<u8> = strings.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let names = strings.get(12..).unwrap_or_default().chunks_exact(NAME_BYTES);
     let values = values.get(1..).unwrap_or_default();
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_meet_their_values() {
+    fn names_are_combined_with_their_values() {
         let mut bytes = vec![0; 12];
         for name in ["rx_devmem_pkts", "tx_packets", ""] {
             let mut entry = name.as_bytes().to_vec();
@@ -100,13 +102,13 @@ mod tests {
             .chunks_exact(8)
             .map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")))
             .collect();
-        let statistics = pair(&strings, &[0, 5, 6, 7], 3);
+        let statistics = combine(&strings, &[0, 5, 6, 7], 3);
         assert_eq!(
             statistics,
             Statistics::from([("rx_devmem_pkts".into(), 5), ("tx_packets".into(), 6)])
         );
-        assert_eq!(pair(&strings, &[0, 5, 6, 7], 1).len(), 1);
-        assert_eq!(pair(&[], &[], 3), Statistics::new());
+        assert_eq!(combine(&strings, &[0, 5, 6, 7], 1).len(), 1);
+        assert_eq!(combine(&[], &[], 3), Statistics::new());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Answers of the running kernel.
+//! Queries to the running kernel, over netlink, ioctl and io_uring.
 
 use std::io;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use tcpx_devmem::nic::{self, Rings};
 use tcpx_devmem::{InstalledRule, Nic, NicFacts, stale_rules};
 
 use super::log::{self, LogLine};
-use super::questions::{DevmemAnswer, Direction, Kernel, Statistics, ZeroCopyAnswer};
+use super::queries::{DevmemSupport, Direction, Kernel, Statistics, ZeroCopySupport};
 use super::{counters, zero_copy};
 
-/// Asks the running kernel. Changes nothing on the machine.
+/// Queries to the running kernel. They change nothing on the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveKernel {
     deadline: Duration,
 }
 
 impl LiveKernel {
-    /// Each question takes at most `deadline`.
+    /// Returns a kernel whose queries take at most `deadline` each.
     #[must_use]
     pub const fn new(deadline: Duration) -> Self {
         Self { deadline }
@@ -27,14 +27,14 @@ impl LiveKernel {
 }
 
 impl Default for LiveKernel {
-    /// Two seconds a question.
+    /// Returns a kernel whose queries take at most two seconds each.
     fn default() -> Self {
         Self::new(Duration::from_secs(2))
     }
 }
 
 impl Kernel for LiveKernel {
-    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemAnswer> {
+    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemSupport> {
         const BIND_RX: u8 = 13;
         const BIND_TX: u8 = 15;
         const IFINDEX: u16 = 1;
@@ -50,16 +50,16 @@ impl Kernel for LiveKernel {
             let zero = 0u32.to_ne_bytes();
             request.push_nest(QUEUES, &nested(&[(QUEUE_ID, &zero), (QUEUE_TYPE, &zero)]));
         }
-        // −1 is never a file, so the kernel stops at the dma-buf after it has looked at the device.
+        // −1 is never a file, so the kernel stops at the dma-buf after its checks of the device.
         request.push_u32(FD, u32::MAX);
         match netlink.ask(&request) {
-            Ok(_) => Ok(DevmemAnswer::Supported),
+            Ok(_) => Ok(DevmemSupport::Supported),
             Err(refusal) => classify(refusal),
         }
     }
 
-    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopyAnswer> {
-        zero_copy::ask(ifindex)
+    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopySupport> {
+        zero_copy::query(ifindex)
     }
 
     fn rings(&self, nic: &str) -> io::Result<Rings> {
@@ -98,19 +98,19 @@ impl Kernel for LiveKernel {
     }
 }
 
-/// What a refusal to bind says about the device.
-fn classify(refusal: Refusal) -> io::Result<DevmemAnswer> {
-    let words = || {
+/// Returns the support of a device by the error with which a bind was refused.
+fn classify(refusal: Refusal) -> io::Result<DevmemSupport> {
+    let text = || {
         if refusal.message.is_empty() { refusal.error.to_string() } else { refusal.message.clone() }
     };
     match refusal.error.raw_os_error() {
-        Some(libc::EBADF) => Ok(DevmemAnswer::Supported),
-        Some(libc::EOPNOTSUPP) => Ok(DevmemAnswer::Unsupported(words())),
-        Some(libc::EPERM | libc::EACCES) => Ok(DevmemAnswer::Denied),
-        Some(libc::ERANGE | libc::EEXIST | libc::EBUSY) => Ok(DevmemAnswer::Blocked(words())),
-        // "not a dma-buf" comes without words; with words it is about the NIC's settings.
-        Some(libc::EINVAL) if refusal.message.is_empty() => Ok(DevmemAnswer::Supported),
-        Some(libc::EINVAL) => Ok(DevmemAnswer::Blocked(words())),
+        Some(libc::EBADF) => Ok(DevmemSupport::Supported),
+        Some(libc::EOPNOTSUPP) => Ok(DevmemSupport::Unsupported(text())),
+        Some(libc::EPERM | libc::EACCES) => Ok(DevmemSupport::Denied),
+        Some(libc::ERANGE | libc::EEXIST | libc::EBUSY) => Ok(DevmemSupport::Blocked(text())),
+        // "not a dma-buf" has no message; a message is about the NIC's settings.
+        Some(libc::EINVAL) if refusal.message.is_empty() => Ok(DevmemSupport::Supported),
+        Some(libc::EINVAL) => Ok(DevmemSupport::Blocked(text())),
         _ => Err(refusal.into()),
     }
 }
@@ -124,23 +124,23 @@ mod tests {
     }
 
     #[test]
-    fn refusals_to_bind_are_told_apart() {
+    fn refusals_to_bind_are_classified() {
         for (errno, message, expected) in [
-            (libc::EBADF, "", DevmemAnswer::Supported),
-            (libc::EINVAL, "", DevmemAnswer::Supported),
-            (libc::EOPNOTSUPP, "no netmem TX", DevmemAnswer::Unsupported("no netmem TX".into())),
-            (libc::EPERM, "", DevmemAnswer::Denied),
+            (libc::EBADF, "", DevmemSupport::Supported),
+            (libc::EINVAL, "", DevmemSupport::Supported),
+            (libc::EOPNOTSUPP, "no netmem TX", DevmemSupport::Unsupported("no netmem TX".into())),
+            (libc::EPERM, "", DevmemSupport::Denied),
             (
                 libc::EINVAL,
                 "tcp-data-split is disabled",
-                DevmemAnswer::Blocked("tcp-data-split is disabled".into()),
+                DevmemSupport::Blocked("tcp-data-split is disabled".into()),
             ),
         ] {
             assert_eq!(classify(refusal(errno, message)).expect("an answer"), expected);
         }
         assert!(
             classify(refusal(libc::ERANGE, ""))
-                .is_ok_and(|a| matches!(a, DevmemAnswer::Blocked(_)))
+                .is_ok_and(|a| matches!(a, DevmemSupport::Blocked(_)))
         );
         assert!(classify(refusal(libc::ENODEV, "")).is_err());
     }

@@ -10,16 +10,17 @@ use rustix::time::{ClockId, clock_gettime};
 /// One line of the kernel's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// 0 emergency to 7 debug.
+    /// Level, from 0 emergency to 7 debug.
     pub level: u8,
-    /// How long ago it was written.
+    /// Time since it was written.
     pub age: Duration,
-    /// Its text.
+    /// Text of the line.
     pub text: String,
 }
 
 impl LogLine {
-    /// Reads a record of /dev/kmsg, `6,339,5140900,-;text`. `uptime`: the kernel's clock now.
+    /// Parses a record of /dev/kmsg, `6,339,5140900,-;text`; `None` if it is malformed. `uptime`:
+    /// the kernel's clock now.
     pub(crate) fn parse(record: &str, uptime: Duration) -> Option<Self> {
         let (head, text) = record.split_once(';')?;
         let mut fields = head.split(',');
@@ -34,7 +35,7 @@ impl LogLine {
 /// Longest record that the kernel gives out, in bytes.
 const RECORD_BYTES: usize = 8192;
 
-/// Everything that is in the log now, for at most `deadline`.
+/// Reads all lines that are in the log now, for at most `deadline`.
 pub(super) fn read(deadline: Duration) -> io::Result<Vec<LogLine>> {
     let until = Instant::now() + deadline;
     let mut log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
@@ -49,7 +50,7 @@ pub(super) fn read(deadline: Duration) -> io::Result<Vec<LogLine>> {
                 lines.extend(LogLine::parse(&String::from_utf8_lossy(&record[..bytes]), uptime));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            // Records were overwritten meanwhile; the next read goes on behind the gap.
+            // Records were overwritten meanwhile; the next read continues behind the gap.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_and_nonsense_is_left_out() {
+    fn records_are_parsed_and_malformed_ones_are_left_out() {
         let uptime = Duration::from_secs(65);
         let record = "28,339,5000000,-;NVRM: Xid 79\n SUBSYSTEM=pci\n";
         let line = LogLine { level: 4, age: Duration::from_secs(60), text: "NVRM: Xid 79".into() };

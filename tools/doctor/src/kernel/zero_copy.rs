@@ -1,32 +1,32 @@
 #![allow(unsafe_code)]
 //! Support of a NIC for io_uring's zero-copy receive into the memory of a process.
 //!
-//! A queue is asked for that no NIC has. A capable kernel looks at the NIC, its driver, and then at
-//! the queue's number, so the answer says how far it came, and nothing is changed. (An answer that
-//! fits none of these is an error here, as on kernel 6.15, which looks at the number first.)
+//! The query registers a queue that no NIC has. A capable kernel checks the NIC, its driver, and
+//! then the queue's number: its error says which check failed, and nothing is changed. Any other
+//! error is returned, as on kernel 6.15, which checks the number first.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::questions::ZeroCopyAnswer;
+use super::queries::ZeroCopySupport;
 
-/// `IORING_SETUP_CQE32`, `_SINGLE_ISSUER` and `_DEFER_TASKRUN`, which this kind of receive demands.
+/// `IORING_SETUP_CQE32`, `_SINGLE_ISSUER` and `_DEFER_TASKRUN`, which zero-copy receive requires.
 const SETUP: u32 = 1 << 11 | 1 << 12 | 1 << 13;
 /// `IORING_REGISTER_ZCRX_IFQ`.
 const REGISTER_QUEUE: libc::c_uint = 32;
-/// No NIC has this many queues.
+/// Number of a queue that no NIC has.
 const NO_SUCH_QUEUE: u32 = i32::MAX as u32;
-/// The kernel knows no interface of this number.
+/// Number that no interface has.
 const NO_INTERFACE: u32 = 0;
 
 /// `struct io_uring_params`: flags are its third word.
 #[repr(C)]
-struct Parameters([u32; 30]);
+struct RingParameters([u32; 30]);
 
-/// `struct io_uring_zcrx_area_reg`: where packets are to go.
+/// `struct io_uring_zcrx_area_reg`: the destination of packets.
 #[repr(C)]
 #[derive(Default)]
-struct Area {
+struct ZcrxArea {
     address: u64,
     bytes: u64,
     token: u64,
@@ -35,10 +35,10 @@ struct Area {
     reserved: [u64; 2],
 }
 
-/// `struct io_uring_region_desc`: the ring by which memory is given back, made by the kernel.
+/// `struct io_uring_region_desc`: the ring by which memory is given back, which the kernel creates.
 #[repr(C)]
 #[derive(Default)]
-struct Region {
+struct RingRegion {
     address: u64,
     bytes: u64,
     flags: u32,
@@ -50,7 +50,7 @@ struct Region {
 /// `struct io_uring_zcrx_ifq_reg`.
 #[repr(C)]
 #[derive(Default)]
-struct Queue {
+struct ZcrxQueue {
     ifindex: u32,
     queue: u32,
     ring_entries: u32,
@@ -63,59 +63,61 @@ struct Queue {
     more_reserved: [u64; 3],
 }
 
-const _: () = assert!(size_of::<Parameters>() == 120);
-const _: () = assert!(size_of::<Area>() == 48 && size_of::<Region>() == 64);
-const _: () = assert!(size_of::<Queue>() == 96);
+const _: () = assert!(size_of::<RingParameters>() == 120);
+const _: () = assert!(size_of::<ZcrxArea>() == 48 && size_of::<RingRegion>() == 64);
+const _: () = assert!(size_of::<ZcrxQueue>() == 96);
 
-/// Whole pages, however large the system's are.
+/// A multiple of the page size of every system.
 const PAGE_BYTES: usize = 65536;
 
 #[repr(C, align(65536))]
-struct Page([u8; PAGE_BYTES]);
+struct AlignedPage([u8; PAGE_BYTES]);
 
-pub(super) fn ask(ifindex: u32) -> io::Result<ZeroCopyAnswer> {
+/// Returns the support of the NIC with this index.
+pub(super) fn query(ifindex: u32) -> io::Result<ZeroCopySupport> {
     let ring = match open_ring() {
         Ok(ring) => ring,
-        Err(error) => return judge_ring(error),
+        Err(error) => return classify_setup_error(error),
     };
-    // What the kernel says of no interface tells whether it knows the question at all.
+    // The error for an absent interface says whether the kernel supports the call at all.
     let nowhere = register(ring.as_raw_fd(), NO_INTERFACE);
     match nowhere.raw_os_error() {
-        Some(libc::ENODEV) => judge_nic(register(ring.as_raw_fd(), ifindex)),
-        _ => judge_kernel(nowhere),
+        Some(libc::ENODEV) => classify_nic(register(ring.as_raw_fd(), ifindex)),
+        _ => classify_kernel(nowhere),
     }
 }
 
-/// Judges the error of a setup that gave no ring.
-fn judge_ring(error: io::Error) -> io::Result<ZeroCopyAnswer> {
+/// Returns the support by the error of a setup without a ring.
+fn classify_setup_error(error: io::Error) -> io::Result<ZeroCopySupport> {
     match error.raw_os_error() {
         // No io_uring at all, or one that is too old.
-        Some(libc::ENOSYS | libc::EINVAL) => Ok(ZeroCopyAnswer::NotByKernel),
-        Some(libc::EPERM | libc::EACCES) => Ok(ZeroCopyAnswer::Denied),
+        Some(libc::ENOSYS | libc::EINVAL) => Ok(ZeroCopySupport::NoKernelSupport),
+        Some(libc::EPERM | libc::EACCES) => Ok(ZeroCopySupport::Denied),
         _ => Err(error),
     }
 }
 
-/// What the kernel says of an interface that does not exist.
-fn judge_kernel(error: io::Error) -> io::Result<ZeroCopyAnswer> {
+/// Returns the support by the error for an interface that does not exist.
+fn classify_kernel(error: io::Error) -> io::Result<ZeroCopySupport> {
     match error.raw_os_error() {
-        Some(libc::EINVAL | libc::EOPNOTSUPP) => Ok(ZeroCopyAnswer::NotByKernel),
-        Some(libc::EPERM | libc::EACCES) => Ok(ZeroCopyAnswer::Denied),
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => Ok(ZeroCopySupport::NoKernelSupport),
+        Some(libc::EPERM | libc::EACCES) => Ok(ZeroCopySupport::Denied),
         _ => Err(error),
     }
 }
 
-/// What the kernel says of a NIC.
-fn judge_nic(error: io::Error) -> io::Result<ZeroCopyAnswer> {
+/// Returns the support by the error for a NIC.
+fn classify_nic(error: io::Error) -> io::Result<ZeroCopySupport> {
     match error.raw_os_error() {
-        Some(libc::ERANGE) => Ok(ZeroCopyAnswer::Supported),
-        Some(libc::EOPNOTSUPP) => Ok(ZeroCopyAnswer::NotByDriver),
+        Some(libc::ERANGE) => Ok(ZeroCopySupport::Supported),
+        Some(libc::EOPNOTSUPP) => Ok(ZeroCopySupport::NoDriverSupport),
         _ => Err(error),
     }
 }
 
+/// Opens a ring with the flags that zero-copy receive requires.
 fn open_ring() -> io::Result<OwnedFd> {
-    let mut parameters = Parameters([0; 30]);
+    let mut parameters = RingParameters([0; 30]);
     parameters.0[2] = SETUP;
     // SAFETY: the kernel reads and writes 120 bytes at `parameters`, which is as long, and lives.
     let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1_u32, &raw mut parameters) };
@@ -124,22 +126,22 @@ fn open_ring() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks for a queue that does not exist; returns why it is refused.
+/// Registers a queue that does not exist, and returns the error.
 fn register(ring: RawFd, ifindex: u32) -> io::Error {
-    let mut page = Box::new(Page([0; PAGE_BYTES]));
-    let mut area = Area {
+    let mut page = Box::new(AlignedPage([0; PAGE_BYTES]));
+    let mut area = ZcrxArea {
         address: page.0.as_mut_ptr().expose_provenance() as u64,
         bytes: PAGE_BYTES as u64,
-        ..Area::default()
+        ..ZcrxArea::default()
     };
-    let mut region = Region { bytes: PAGE_BYTES as u64, ..Region::default() };
-    let mut queue = Queue {
+    let mut region = RingRegion { bytes: PAGE_BYTES as u64, ..RingRegion::default() };
+    let mut queue = ZcrxQueue {
         ifindex,
         queue: NO_SUCH_QUEUE,
         ring_entries: 1,
         area: (&raw mut area).expose_provenance() as u64,
         region: (&raw mut region).expose_provenance() as u64,
-        ..Queue::default()
+        ..ZcrxQueue::default()
     };
     // SAFETY: `queue`, `area`, `region` and `page` have the kernel's layouts and the lengths that
     // they say, and live until after the call. It fails, since there is no such queue, and keeps
@@ -167,26 +169,26 @@ mod tests {
 
     #[test]
     fn each_refusal_has_its_error() {
-        use ZeroCopyAnswer::{Denied, NotByDriver, NotByKernel, Supported};
-        assert_eq!(judge_nic(os(libc::ERANGE)).unwrap(), Supported);
-        assert_eq!(judge_nic(os(libc::EOPNOTSUPP)).unwrap(), NotByDriver);
-        assert!(judge_nic(os(libc::EINVAL)).is_err(), "6.15 looks at the number first");
+        use ZeroCopySupport::{Denied, NoDriverSupport, NoKernelSupport, Supported};
+        assert_eq!(classify_nic(os(libc::ERANGE)).unwrap(), Supported);
+        assert_eq!(classify_nic(os(libc::EOPNOTSUPP)).unwrap(), NoDriverSupport);
+        assert!(classify_nic(os(libc::EINVAL)).is_err(), "6.15 checks the number first");
         for errno in [libc::EINVAL, libc::EOPNOTSUPP] {
-            assert_eq!(judge_kernel(os(errno)).unwrap(), NotByKernel);
+            assert_eq!(classify_kernel(os(errno)).unwrap(), NoKernelSupport);
         }
-        assert_eq!(judge_kernel(os(libc::EPERM)).unwrap(), Denied);
-        assert!(judge_kernel(os(libc::ENOMEM)).is_err());
-        assert_eq!(judge_ring(os(libc::ENOSYS)).unwrap(), NotByKernel);
-        assert_eq!(judge_ring(os(libc::EPERM)).unwrap(), Denied);
-        assert!(judge_ring(os(libc::EMFILE)).is_err());
+        assert_eq!(classify_kernel(os(libc::EPERM)).unwrap(), Denied);
+        assert!(classify_kernel(os(libc::ENOMEM)).is_err());
+        assert_eq!(classify_setup_error(os(libc::ENOSYS)).unwrap(), NoKernelSupport);
+        assert_eq!(classify_setup_error(os(libc::EPERM)).unwrap(), Denied);
+        assert!(classify_setup_error(os(libc::EMFILE)).is_err());
     }
 
     #[test]
     fn the_running_kernel_answers() {
         // Interface 1 is lo, which has no driver that could.
         const LOOPBACK: u32 = 1;
-        match ask(LOOPBACK) {
-            Ok(answer) => assert_ne!(answer, ZeroCopyAnswer::Supported),
+        match query(LOOPBACK) {
+            Ok(answer) => assert_ne!(answer, ZeroCopySupport::Supported),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! `libplugin_TCPX.so`, read and not loaded.
+//! File of a backend, `libplugin_TCPX.so`, which is read and not loaded.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,43 +7,43 @@ use std::path::Path;
 use object::read::elf::ElfFile64;
 use object::{Architecture, Endianness, Object, ObjectSection, ObjectSymbol};
 
-use super::symbol_versions::{Needed, needed};
+use super::symbol_versions::{RequiredVersion, required};
 
-/// Larger files are refused; with all symbols it has some tens of megabytes.
+/// Largest file that is read; with all symbols a backend has some tens of megabytes.
 const MAX_BYTES: u64 = 512 << 20;
-/// What NIXL looks for.
+/// Symbol that NIXL looks up.
 const ENTRY: &str = "nixl_plugin_init";
-/// The text that says which version the file is.
+/// Symbol with the text of the version.
 const VERSION: &str = "tcpx_nixl_version";
-/// A version is no longer than this.
+/// Longest version.
 const MAX_VERSION_BYTES: u64 = 64;
 
-/// A file that NIXL could load.
+/// Facts about a file that NIXL could load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BackendFile {
-    /// Which version of tcpx it was built from, if it says so.
+    /// Version of tcpx, if the file has it.
     pub(super) version: Option<String>,
-    /// What it takes the C++ standard library for.
-    pub(super) strings: Strings,
-    /// What it needs of other libraries.
-    pub(super) needs: Vec<Needed>,
+    /// Layout of strings of its C++ standard library.
+    pub(super) strings: StringAbi,
+    /// Symbol versions that it requires of other libraries.
+    pub(super) requires: Vec<RequiredVersion>,
 }
 
-/// How the strings are laid out that it takes and gives.
+/// Layout of `std::string` in the interface of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strings {
-    /// As NIXL's are.
-    New,
-    /// As libstdc++ had them before, and still has for those that ask.
-    Old,
-    /// As libc++ has them.
-    OtherLibrary,
+pub(super) enum StringAbi {
+    /// Layout of libstdc++ since C++11, which NIXL has.
+    Current,
+    /// Layout of libstdc++ before C++11, which it still offers.
+    PreCxx11,
+    /// Layout of libc++.
+    Libcxx,
 }
 
 /// Reads a backend's file.
 ///
 /// # Errors
-/// Why NIXL could not load it, in words.
+/// The reason why NIXL could not load it.
 pub(super) fn read(path: &Path) -> Result<BackendFile, String> {
     let bytes = bytes(path).map_err(|error| error.to_string())?;
     let file: ElfFile64<'_, Endianness> =
@@ -55,11 +55,11 @@ pub(super) fn read(path: &Path) -> Result<BackendFile, String> {
     }
     let mut entry = false;
     let mut version = None;
-    let mut strings = Strings::New;
+    let mut strings = StringAbi::Current;
     for symbol in file.dynamic_symbols() {
         let Ok(name) = symbol.name() else { continue };
         match name {
-            _ if symbol.is_undefined() => strings = strings.worse(of_symbol(name)),
+            _ if symbol.is_undefined() => strings = strings.combine(of_symbol(name)),
             ENTRY => entry = true,
             VERSION => version = text(&file, &symbol),
             _ => {}
@@ -68,13 +68,13 @@ pub(super) fn read(path: &Path) -> Result<BackendFile, String> {
     if !entry {
         return Err(format!("it does not export {ENTRY}"));
     }
-    Ok(BackendFile { version, strings, needs: needed(&file) })
+    Ok(BackendFile { version, strings, requires: required(&file) })
 }
 
 /// Returns the content of a regular file.
 pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
-    // A pipe or a device could block or never end.
+    // Reading a pipe or a device may block, or never end.
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -83,7 +83,7 @@ pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The text that a symbol stands for, up to its NUL.
+/// Returns the text at a symbol, up to its NUL.
 fn text<'data>(
     file: &ElfFile64<'data, Endianness>,
     symbol: &impl ObjectSymbol<'data>,
@@ -95,21 +95,21 @@ fn text<'data>(
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
-/// What the mangled name of a function says of its strings.
-fn of_symbol(name: &str) -> Strings {
+/// Returns the layout of strings by the mangled name of a function.
+fn of_symbol(name: &str) -> StringAbi {
     if name.starts_with("_ZNSt3__1") || name.starts_with("_ZNKSt3__1") {
-        Strings::OtherLibrary
+        StringAbi::Libcxx
     } else if name.starts_with("_ZNSs") || name.starts_with("_ZNKSs") || name.ends_with("ERKSs") {
-        Strings::Old
+        StringAbi::PreCxx11
     } else {
-        Strings::New
+        StringAbi::Current
     }
 }
 
-impl Strings {
-    /// One function of another kind is enough.
-    fn worse(self, other: Self) -> Self {
-        if self == Self::New { other } else { self }
+impl StringAbi {
+    /// Combines the layouts of two functions: one that is not current decides.
+    fn combine(self, other: Self) -> Self {
+        if self == Self::Current { other } else { self }
     }
 }
 
@@ -118,15 +118,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_functions_tell_the_strings() {
+    fn mangled_names_have_the_layout_of_strings() {
         for (name, expected) in [
-            ("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm", Strings::New),
-            ("_ZNSt13runtime_errorC1ERKNSt7__cxx1112basic_stringIcE", Strings::New),
-            ("memcpy", Strings::New),
-            ("_ZNSs6appendEPKcm", Strings::Old),
-            ("_ZNKSs4sizeEv", Strings::Old),
-            ("_ZNSt13runtime_errorC1ERKSs", Strings::Old),
-            ("_ZNSt3__112basic_stringIcNS_11char_traitsIcEE", Strings::OtherLibrary),
+            (
+                "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm",
+                StringAbi::Current,
+            ),
+            ("_ZNSt13runtime_errorC1ERKNSt7__cxx1112basic_stringIcE", StringAbi::Current),
+            ("memcpy", StringAbi::Current),
+            ("_ZNSs6appendEPKcm", StringAbi::PreCxx11),
+            ("_ZNKSs4sizeEv", StringAbi::PreCxx11),
+            ("_ZNSt13runtime_errorC1ERKSs", StringAbi::PreCxx11),
+            ("_ZNSt3__112basic_stringIcNS_11char_traitsIcEE", StringAbi::Libcxx),
         ] {
             assert_eq!(of_symbol(name), expected, "{name}");
         }

@@ -1,4 +1,4 @@
-//! Findings about NIXL's backends here.
+//! Findings about the backends of NIXL on this machine.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use tcpx_diagnosis::table::nixl as table;
 use tcpx_diagnosis::variables::value;
 use tcpx_diagnosis::{Finding, Host};
 
-use super::backend_file::{self, Strings};
-use super::installed::{Installed, installed};
+use super::backend_file::{self, StringAbi};
+use super::installed::{InstalledNixl, installed};
 use super::libraries;
 
-/// Says where NIXL looks for backends, whatever it would find by itself.
+/// Variable with the folder in which every NIXL looks for backends.
 const VARIABLE: &str = "NIXL_PLUGIN_DIR";
 const TCPX: &str = "libplugin_TCPX.so";
 const UCX: &str = "libplugin_UCX.so";
 
-/// The first one with today's interface, and the last one that was tested.
+/// First version with the current interface, and the last version that was tested.
 const OLDEST: (u32, u32) = (1, 0);
 const NEWEST_TESTED: (u32, u32) = (1, 5);
 
-/// Examines every NIXL of this machine. Without any, and without the variable, there is nothing to
-/// say.
+/// Examines every NIXL of this machine. Without a NIXL and without the variable there are no
+/// findings.
 pub(crate) fn check(host: &Host<'_>) -> Vec<Finding> {
     let tree = host.tree();
     let all = installed(host);
@@ -32,11 +32,11 @@ pub(crate) fn check(host: &Host<'_>) -> Vec<Finding> {
         let seen = format!("{VARIABLE}={wanted} is no folder");
         return vec![Finding::new(&table::NIXL_PLUGIN_DIR_MISSING, seen).with("<FOLDER>", wanted)];
     }
-    let whose = format!("{VARIABLE}={wanted}");
-    let mut findings = check_folder(host, folder, &whose);
+    let reader = format!("{VARIABLE}={wanted}");
+    let mut findings = check_folder(host, folder, &reader);
     if tree.exists(folder.join(TCPX)) {
         if !tree.exists(folder.join(UCX)) {
-            let seen = format!("{whose} has no {UCX}");
+            let seen = format!("{reader} has no {UCX}");
             findings.push(Finding::new(&table::NIXL_BACKENDS_HIDDEN, seen));
         }
         findings.extend(all.iter().filter_map(check_version));
@@ -44,23 +44,23 @@ pub(crate) fn check(host: &Host<'_>) -> Vec<Finding> {
     findings
 }
 
-/// One NIXL with its own folder.
-fn check_installed(host: &Host<'_>, nixl: &Installed) -> Vec<Finding> {
+/// Returns the findings about one NIXL with its own folder.
+fn check_installed(host: &Host<'_>, nixl: &InstalledNixl) -> Vec<Finding> {
     let tree = host.tree();
-    let whose = format!("NIXL {} in {}", nixl.version, nixl.folder.display());
-    let mut findings = check_folder(host, &nixl.folder, &whose);
+    let reader = format!("NIXL {} in {}", nixl.version, nixl.folder.display());
+    let mut findings = check_folder(host, &nixl.folder, &reader);
     if tree.exists(nixl.folder.join(TCPX)) {
         findings.extend(check_version(nixl));
     }
     findings
 }
 
-/// Finds what is wrong in a folder of backends. `whose` names the reader of the folder.
-fn check_folder(host: &Host<'_>, folder: &Path, whose: &str) -> Vec<Finding> {
+/// Returns the findings about a folder of backends. `reader` names the NIXL that reads it.
+fn check_folder(host: &Host<'_>, folder: &Path, reader: &str) -> Vec<Finding> {
     let tree = host.tree();
     let path = folder.join(TCPX);
     if !tree.exists(&path) {
-        let seen = format!("{whose} has no {TCPX}");
+        let seen = format!("{reader} has no {TCPX}");
         return vec![Finding::new(&table::NIXL_BACKEND_ABSENT, seen)];
     }
     let shown = path.display().to_string();
@@ -71,13 +71,13 @@ fn check_folder(host: &Host<'_>, folder: &Path, whose: &str) -> Vec<Finding> {
             return vec![found(&table::NIXL_BACKEND_NOT_LOADABLE, format!("{shown}: {why}"))];
         }
     };
-    if let Some(why) = libraries::missing(host, &file.needs) {
+    if let Some(why) = libraries::missing(host, &file.requires) {
         return vec![found(&table::NIXL_BACKEND_TOO_NEW, format!("{shown} {why}"))];
     }
     let strings = match file.strings {
-        Strings::New => None,
-        Strings::Old => Some("strings of libstdc++'s older layout"),
-        Strings::OtherLibrary => Some("strings of libc++"),
+        StringAbi::Current => None,
+        StringAbi::PreCxx11 => Some("strings of libstdc++'s older layout"),
+        StringAbi::Libcxx => Some("strings of libc++"),
     };
     if let Some(strings) = strings {
         return vec![found(&table::NIXL_BACKEND_OTHER_ABI, format!("{shown} has {strings}"))];
@@ -85,19 +85,20 @@ fn check_folder(host: &Host<'_>, folder: &Path, whose: &str) -> Vec<Finding> {
     let own = env!("CARGO_PKG_VERSION");
     let version = file.version.unwrap_or_else(|| "of an unknown version".to_owned());
     let mut findings =
-        vec![found(&table::NIXL_BACKEND_FOUND, format!("{whose} has {TCPX} {version}"))];
+        vec![found(&table::NIXL_BACKEND_FOUND, format!("{reader} has {TCPX} {version}"))];
     if version != own {
         let seen = format!("{shown} is {version}, this is {own}");
         findings.push(found(&table::NIXL_BACKEND_OTHER_VERSION, seen));
     }
     if tree.exists(folder.join(UCX)) {
-        let seen = format!("{whose} has {UCX} too");
+        let seen = format!("{reader} has {UCX} too");
         findings.push(Finding::new(&table::NIXL_BACKENDS_COMPETE, seen));
     }
     findings
 }
 
-fn check_version(nixl: &Installed) -> Option<Finding> {
+/// Returns the finding about the version of a NIXL, unless it is a tested one.
+fn check_version(nixl: &InstalledNixl) -> Option<Finding> {
     let mut numbers = nixl.version.split('.').map(|part| part.parse::<u32>().ok());
     let version = (numbers.next()??, numbers.next()??);
     let diagnosis = if version < OLDEST {

@@ -1,24 +1,24 @@
-//! Wheels of NIXL below the folders that this environment's Python would look into.
+//! Installed NIXLs: wheels in the folders that this environment's Python searches.
 
 use std::path::{Path, PathBuf};
 
 use tcpx_diagnosis::variables::{Env, value};
 use tcpx_diagnosis::{Host, Tree};
 
-/// One NIXL.
+/// An installed NIXL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Installed {
-    /// Of its wheel, as it says it.
+pub(super) struct InstalledNixl {
+    /// Version of its wheel.
     pub(super) version: String,
-    /// Where it looks for backends, unless `NIXL_PLUGIN_DIR` says otherwise.
+    /// Folder of backends, unless `NIXL_PLUGIN_DIR` names another.
     pub(super) folder: PathBuf,
 }
 
-/// Its distributions: one for all, as it was first, and one for each major version of CUDA.
+/// Distributions of NIXL: the first one was for all, later ones are for a major version of CUDA.
 const DISTRIBUTIONS: [&str; 3] = ["nixl", "nixl_cu12", "nixl_cu13"];
 
-/// Every NIXL that is found, each once, in the order in which Python looks.
-pub(super) fn installed(host: &Host<'_>) -> Vec<Installed> {
+/// Returns every NIXL once, in the order in which Python searches.
+pub(super) fn installed(host: &Host<'_>) -> Vec<InstalledNixl> {
     let tree = host.tree();
     let mut seen = Vec::new();
     let mut found = Vec::new();
@@ -33,18 +33,18 @@ pub(super) fn installed(host: &Host<'_>) -> Vec<Installed> {
     found
 }
 
-/// The NIXL that an entry of a site folder tells of.
-fn wheel(tree: &Tree<'_>, site: &Path, entry: &str) -> Option<Installed> {
+/// Returns the NIXL of an entry of a site folder, if it is one.
+fn wheel(tree: &Tree<'_>, site: &Path, entry: &str) -> Option<InstalledNixl> {
     let (distribution, version) = entry.strip_suffix(".dist-info")?.split_once('-')?;
     if !DISTRIBUTIONS.contains(&distribution) {
         return None;
     }
     let folder = site.join(format!(".{distribution}.mesonpy.libs/plugins"));
-    // The one that only chooses among the others has no libraries.
-    tree.exists(&folder).then(|| Installed { version: version.to_owned(), folder })
+    // The distribution that only chooses among the others has no libraries.
+    tree.exists(&folder).then(|| InstalledNixl { version: version.to_owned(), folder })
 }
 
-/// Folders of Python's packages: those of `PYTHONPATH`, then those beside the programs.
+/// Returns the folders of Python's packages: those of `PYTHONPATH`, then those beside the programs.
 fn sites(tree: &Tree<'_>, env: &Env) -> Vec<PathBuf> {
     let list = |name: &str| -> Vec<PathBuf> {
         let all = value(env, name).unwrap_or_default();

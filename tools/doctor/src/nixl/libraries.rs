@@ -1,4 +1,4 @@
-//! The libraries of this system that a backend's file would get, read and not loaded.
+//! Libraries of this system that a backend would load, which are read and not loaded.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use tcpx_diagnosis::variables::value;
 use tcpx_diagnosis::{Host, Tree};
 
 use super::backend_file;
-use super::symbol_versions::{Needed, defined};
+use super::symbol_versions::{RequiredVersion, defined};
 
-/// Where the loader looks without being told, on Debian, on Red Hat, and elsewhere.
+/// Default folders of the loader, on Debian, on Red Hat, and elsewhere.
 #[cfg(target_arch = "aarch64")]
 const FOLDERS: [&str; 4] =
     ["/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64"];
@@ -18,24 +18,24 @@ const FOLDERS: [&str; 4] =
 const FOLDERS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"];
 
-/// What a file needs and the library here does not have, in words. Libraries that are not found
-/// have nothing to say.
-pub(super) fn missing(host: &Host<'_>, needs: &[Needed]) -> Option<String> {
+/// Returns, as a text, the newest version that a file requires and the library here lacks. Libraries
+/// that are not found are left out.
+pub(super) fn missing(host: &Host<'_>, requires: &[RequiredVersion]) -> Option<String> {
     let tree = host.tree();
-    let mut libraries: Vec<&str> = needs.iter().map(|need| need.library.as_str()).collect();
+    let mut libraries: Vec<&str> = requires.iter().map(|it| it.library.as_str()).collect();
     libraries.dedup();
     libraries.iter().find_map(|library| {
         let (path, has) = find(host, &tree, library)?;
-        let missing = needs.iter().filter(|need| need.library == **library);
-        let missing = missing.filter(|need| !has.contains(&need.version));
-        let newest = missing.max_by_key(|need| numbers(&need.version))?;
+        let missing = requires.iter().filter(|it| it.library == **library);
+        let missing = missing.filter(|it| !has.contains(&it.version));
+        let newest = missing.max_by_key(|it| numbers(&it.version))?;
         Some(format!("needs {}, which {} does not have", newest.version, path.display()))
     })
 }
 
-/// The library that a process of this environment would load, and the versions in it.
+/// Returns the library that a process of this environment would load, and the versions in it.
 fn find(host: &Host<'_>, tree: &Tree<'_>, library: &str) -> Option<(PathBuf, Vec<String>)> {
-    // What a name may lead to that is none.
+    // A path is no name of a library.
     if library.contains('/') {
         return None;
     }
@@ -48,12 +48,12 @@ fn find(host: &Host<'_>, tree: &Tree<'_>, library: &str) -> Option<(PathBuf, Vec
         let bytes = backend_file::bytes(&tree.path(&path)).ok()?;
         let file = ElfFile64::<'_, Endianness>::parse(&*bytes).ok()?;
         let versions = defined(&file);
-        // Without any it is made for something else.
+        // A file without versions is another library.
         (!versions.is_empty()).then_some((path, versions))
     })
 }
 
-/// The numbers in a version, so that 2.9 comes before 2.28.
+/// Returns the numbers in a version, so that 2.9 comes before 2.28.
 fn numbers(version: &str) -> Vec<u32> {
     version
         .split(|letter: char| !letter.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! The distances of GPUs and NICs on the tree of an A3 High host.
+//! Distances of GPUs and NICs on the tree of an A3 High host.
 
 use tcpx_diagnosis::pci::{Distance, gpus, nics};
 use tcpx_doctor::{gpu_nic_distance, nearest_nics, render_devices};
@@ -50,7 +50,7 @@ fn farther_nics_have_farther_classes() {
 }
 
 #[test]
-fn a_gpu_without_a_place_has_no_nearest_nic() {
+fn a_gpu_without_a_pci_path_has_no_nearest_nic() {
     let tree = HostTree::without_rxdm();
     tree.remove("/sys/bus/pci/devices");
     let gpus = gpus(tree.root());
@@ -58,7 +58,7 @@ fn a_gpu_without_a_place_has_no_nearest_nic() {
 }
 
 #[test]
-fn devices_are_shown_for_people() {
+fn devices_are_formatted_as_tables() {
     let tree = HostTree::without_rxdm();
     let nics = nics(tree.root(), tree.facts.addresses.as_deref().expect("addresses"));
     let text = render_devices(&gpus(tree.root()), &nics);

@@ -3,19 +3,19 @@
 use tcpx_devmem::{FlowRule, InstalledRule, NicFacts};
 use tcpx_diagnosis::{Dialects, Finding, Severity};
 use tcpx_doctor::{
-    DevmemAnswer, HeaderSplit, LogLine, NicCounters, Rings, Statistics, ZeroCopyAnswer,
+    DevmemSupport, HeaderSplit, LogLine, NicCounters, Rings, Statistics, ZeroCopySupport,
     check_devmem_packets, data_nic_names,
 };
 
 use crate::fixture::{codes, one};
 use crate::machine::{Machine, queues};
 
-/// An A3 host with a single data NIC, whose kernel answers otherwise.
+/// Examines an A3 host whose kernel has other replies, and returns the findings about one NIC.
 fn examine_with(change: impl FnOnce(&mut Machine)) -> Vec<Finding> {
     let mut tree = Machine::healthy();
     change(&mut tree);
     let mut findings = tree.examine();
-    // All four data NICs answer alike.
+    // All four data NICs have the same findings.
     findings.retain(|finding| {
         !["eth2", "eth3", "eth4"].iter().any(|nic| finding.seen.starts_with(nic))
     });
@@ -46,7 +46,7 @@ fn the_mainline_dialect_only() {
 }
 
 #[test]
-fn the_dialect_cannot_be_asked() {
+fn an_unknown_dialect() {
     let findings = examine_with(|machine| machine.facts.dialects = None);
     assert_eq!(codes(&findings), ["TCPX-414"]);
     assert_eq!(findings[0].cure, ["uname -r"]);
@@ -56,9 +56,9 @@ fn the_dialect_cannot_be_asked() {
 fn drivers_without_device_memory() {
     let findings = examine_with(|machine| {
         machine.facts.dialects = MAINLINE;
-        machine.kernel.receive = DevmemAnswer::Unsupported("no queue management".into());
+        machine.kernel.receive = DevmemSupport::Unsupported("no queue management".into());
         machine.kernel.transmit =
-            DevmemAnswer::Unsupported("Driver does not support netmem TX".into());
+            DevmemSupport::Unsupported("Driver does not support netmem TX".into());
     });
     let receive = one(&findings, "TCPX-403");
     assert_eq!(receive.seen, "eth1: bind-rx: no queue management");
@@ -75,15 +75,15 @@ fn drivers_without_device_memory() {
 fn device_memory_that_is_blocked_or_denied() {
     let findings = examine_with(|machine| {
         machine.facts.dialects = MAINLINE;
-        machine.kernel.receive = DevmemAnswer::Blocked("queue already bound".into());
-        machine.kernel.transmit = DevmemAnswer::Denied;
+        machine.kernel.receive = DevmemSupport::Blocked("queue already bound".into());
+        machine.kernel.transmit = DevmemSupport::Denied;
     });
     assert_eq!(one(&findings, "TCPX-412").cure[0], "ip -d link show dev eth1");
     assert_eq!(one(&findings, "TCPX-408").cure, ["sudo tcpx doctor"]);
 }
 
 #[test]
-fn receiving_into_the_memory_of_processes() {
+fn zero_copy_receive() {
     let with = |answer| {
         examine_with(|machine| {
             machine.facts.dialects = MAINLINE;
@@ -92,15 +92,15 @@ fn receiving_into_the_memory_of_processes() {
     };
     let how = "# nothing to do; TCPX_SOFT_TRANSPORT=io_uring uses it, see docs/devmem.md";
     for (answer, code, said, cure) in [
-        (ZeroCopyAnswer::Supported, "TCPX-440", "capable", how),
+        (ZeroCopySupport::Supported, "TCPX-440", "capable", how),
         (
-            ZeroCopyAnswer::NotByDriver,
+            ZeroCopySupport::NoDriverSupport,
             "TCPX-441",
             "not by this driver or device",
             "ethtool -i eth1",
         ),
-        (ZeroCopyAnswer::NotByKernel, "TCPX-442", "not by this kernel", "uname -r"),
-        (ZeroCopyAnswer::Denied, "TCPX-443", "not permitted", "sudo tcpx doctor"),
+        (ZeroCopySupport::NoKernelSupport, "TCPX-442", "not by this kernel", "uname -r"),
+        (ZeroCopySupport::Denied, "TCPX-443", "not permitted", "sudo tcpx doctor"),
     ] {
         let findings = with(Some(answer));
         let finding = one(&findings, code);
@@ -113,10 +113,10 @@ fn receiving_into_the_memory_of_processes() {
 }
 
 #[test]
-fn queues_that_can_be_had() {
+fn free_queues() {
     let findings = examine_with(|machine| {
         machine.facts.dialects = MAINLINE;
-        // All that is missing is said at once.
+        // One finding has all that is missing.
         machine.kernel.queues = Some(NicFacts { has_flow_steering: false, ..queues(16, 16) });
     });
     let none = one(&findings, "TCPX-422");
@@ -133,14 +133,14 @@ fn queues_that_can_be_had() {
     // A NIC that cannot receive into device memory needs no queue.
     let findings = examine_with(|machine| {
         machine.facts.dialects = MAINLINE;
-        machine.kernel.receive = DevmemAnswer::Unsupported(String::new());
+        machine.kernel.receive = DevmemSupport::Unsupported(String::new());
         machine.kernel.queues = Some(queues(16, 16));
     });
     assert!(!codes(&findings).contains(&"TCPX-422".to_owned()), "{:?}", codes(&findings));
 }
 
 #[test]
-fn flow_rules_that_were_left_behind() {
+fn stale_flow_rules() {
     let stale = |location| {
         let [from, to] = ["10.0.0.1:5", "10.0.0.2:6"].map(|it| it.parse().expect("an address"));
         InstalledRule { rule: FlowRule { from, to, queue: 15 }, location }
@@ -261,7 +261,7 @@ fn a_nic_without_counters() {
 }
 
 #[test]
-fn the_last_complaint_of_a_driver_and_its_age() {
+fn the_last_warning_of_a_driver_and_its_age() {
     let line = |level, seconds, text: &str| LogLine {
         level,
         age: std::time::Duration::from_secs(seconds),

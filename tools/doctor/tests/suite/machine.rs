@@ -1,4 +1,4 @@
-//! Host with a kernel whose answers a test sets.
+//! Host with a kernel whose replies a test sets.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -8,30 +8,30 @@ use tcpx_devmem::nic::RxQueue;
 use tcpx_devmem::{InstalledRule, NicFacts};
 use tcpx_diagnosis::Finding;
 use tcpx_doctor::{
-    DevmemAnswer, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics, ZeroCopyAnswer,
+    DevmemSupport, Direction, HeaderSplit, Kernel, LogLine, Rings, Statistics, ZeroCopySupport,
     examine,
 };
 
 use crate::fixture::host_tree::{HostTree, PLUGIN, refused};
 
-/// The files, facts and daemon of a host, and its kernel.
+/// A host: its files, facts, daemon and kernel.
 pub(crate) struct Machine {
     host: HostTree,
     pub(crate) kernel: KernelAnswers,
 }
 
 impl Machine {
-    /// A healthy A3 High host.
+    /// Returns a healthy A3 High host.
     pub(crate) fn healthy() -> Self {
         Self { host: HostTree::healthy(), kernel: KernelAnswers::a3_high() }
     }
 
-    /// A healthy A3 High host without its daemon.
+    /// Returns a healthy A3 High host without its daemon.
     pub(crate) fn without_rxdm() -> Self {
         Self { host: HostTree::without_rxdm(), kernel: KernelAnswers::a3_high() }
     }
 
-    /// All findings of a whole examination.
+    /// Returns all findings of a whole examination.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         let report = examine(Some(Path::new(PLUGIN)), None, &self.host(), &self.kernel);
         report.findings().to_vec()
@@ -63,13 +63,13 @@ pub(crate) fn queues(all: u32, shared: u32) -> NicFacts {
     }
 }
 
-/// What the kernel answers; every NIC gets the same answers.
+/// Replies of a kernel, the same for every NIC.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelAnswers {
-    pub(crate) receive: DevmemAnswer,
-    pub(crate) transmit: DevmemAnswer,
-    /// `None`: the question cannot be asked.
-    pub(crate) zero_copy: Option<ZeroCopyAnswer>,
+    pub(crate) receive: DevmemSupport,
+    pub(crate) transmit: DevmemSupport,
+    /// `None`: the query fails.
+    pub(crate) zero_copy: Option<ZeroCopySupport>,
     pub(crate) rings: Option<Rings>,
     pub(crate) flow_steering: Option<bool>,
     pub(crate) queues: Option<NicFacts>,
@@ -77,17 +77,17 @@ pub(crate) struct KernelAnswers {
     pub(crate) locked_memory: Option<u64>,
     pub(crate) open_files: Option<u64>,
     pub(crate) statistics: Option<Statistics>,
-    /// What is in the log, or why it cannot be read.
+    /// Lines of the log, or the error of reading it.
     pub(crate) log: Result<Vec<LogLine>, io::ErrorKind>,
 }
 
 impl KernelAnswers {
-    /// A healthy A3 High host.
+    /// Returns the replies of a healthy A3 High host.
     fn a3_high() -> Self {
         Self {
-            receive: DevmemAnswer::Supported,
-            transmit: DevmemAnswer::Supported,
-            zero_copy: Some(ZeroCopyAnswer::Supported),
+            receive: DevmemSupport::Supported,
+            transmit: DevmemSupport::Supported,
+            zero_copy: Some(ZeroCopySupport::Supported),
             rings: Some(Rings {
                 header_split: HeaderSplit::On,
                 header_split_threshold_bytes: Some(0),
@@ -104,7 +104,7 @@ impl KernelAnswers {
 }
 
 impl Kernel for KernelAnswers {
-    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemAnswer> {
+    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemSupport> {
         // The kernel knows no interface 0.
         assert_ne!(ifindex, 0);
         Ok(if direction == Direction::Receive {
@@ -114,7 +114,7 @@ impl Kernel for KernelAnswers {
         })
     }
 
-    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopyAnswer> {
+    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopySupport> {
         assert_ne!(ifindex, 0);
         self.zero_copy.ok_or_else(refused)
     }

@@ -1,4 +1,4 @@
-//! A fixture for every finding: what is seen leads to exactly its code and its cure.
+//! Tests of every finding: a fixture has exactly its code and its cure.
 
 mod devices;
 mod devmem_findings;

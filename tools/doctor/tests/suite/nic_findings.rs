@@ -1,4 +1,4 @@
-//! Findings about NICs, GPUs and their places.
+//! Findings about NICs and GPUs, and their placement.
 
 use std::net::Ipv4Addr;
 

@@ -31,7 +31,7 @@ fn install(machine: &Machine, folder: &str, version: Option<&str>, needs: &str) 
     machine.install(&format!("{folder}/libplugin_TCPX.so"), &library);
 }
 
-/// What is said of NIXL; this machine has nothing else to find.
+/// Returns the findings about NIXL; this machine has no others.
 fn findings(machine: &Machine) -> Vec<Finding> {
     let findings = machine.examine();
     assert!(codes(&findings).iter().all(|code| code.starts_with("TCPX-10")), "{findings:#?}");
@@ -49,7 +49,7 @@ fn a_backend_beside_nixls_own_is_found_with_its_version() {
 }
 
 #[test]
-fn each_way_to_a_python_leads_to_its_nixl_once() {
+fn each_variable_of_python_finds_its_nixl_once() {
     for (name, value) in [
         ("PYTHONPATH", SITE),
         ("VIRTUAL_ENV", "/opt/serving"),
@@ -78,7 +78,7 @@ fn the_variable_takes_the_place_of_nixls_own_folder() {
 
     machine.write("/opt/backends/libplugin_UCX.so", "");
     install(&machine, FOLDER, Some(OWN), NEW);
-    assert_eq!(codes(&findings(&machine)), ["TCPX-1002"], "what lies elsewhere is not seen");
+    assert_eq!(codes(&findings(&machine)), ["TCPX-1002"], "other folders do not count");
 
     install(&machine, "/opt/backends", Some(OWN), NEW);
     assert_eq!(codes(&findings(&machine)), ["TCPX-1001", "TCPX-1005"]);
@@ -96,8 +96,8 @@ fn a_file_that_nixl_cannot_load_is_an_error() {
     assert!(finding.seen.starts_with(&file), "{finding}");
     assert_eq!(finding.cure[0], format!("file -L {file}"));
     machine.install(&file, &plugin_library::no_table());
-    let stranger = findings(&machine);
-    assert!(one(&stranger, "TCPX-1006").seen.contains("does not export nixl_plugin_init"));
+    let other = findings(&machine);
+    assert!(one(&other, "TCPX-1006").seen.contains("does not export nixl_plugin_init"));
     machine.remove(&file);
     machine.write(&format!("{file}/inside"), "");
     assert!(one(&findings(&machine), "TCPX-1006").seen.contains("not a regular file"));

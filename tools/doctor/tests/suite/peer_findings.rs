@@ -1,4 +1,4 @@
-//! Findings about the way to a peer.
+//! Findings about the reachability of a peer.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};

@@ -10,12 +10,12 @@ use crate::fixture::{one, plugin_library};
 use crate::machine::Machine;
 
 #[test]
-fn a_healthy_host_has_nothing_to_find() {
+fn a_healthy_host_has_no_findings() {
     assert_eq!(Machine::healthy().examine(), []);
 }
 
 #[test]
-fn what_forbids_loading_is_among_the_findings() {
+fn the_findings_of_the_preflight_are_included() {
     let tree = Machine::without_rxdm();
     tree.remove("/proc/driver/nvidia");
     tree.remove(PLUGIN);

@@ -1,4 +1,4 @@
-//! The checks on the machine that runs the tests, whatever it is.
+//! Checks of the machine that runs the tests.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tcpx_doctor::environment::inspect;
 use tcpx_doctor::{LiveKernel, examine};
 
 #[test]
-fn the_whole_examination_ends_and_says_something() {
+fn the_whole_examination_ends_with_complete_findings() {
     let env = process_env();
     let host = Host::this(&env);
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Questions to the running kernel, which no file answers.
+//! Queries to the kernel that no file answers, as a trait, and the types of their results.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,69 +9,69 @@ use tcpx_devmem::{InstalledRule, NicFacts};
 
 use super::log::LogLine;
 
-/// Whether data goes into device memory or out of it.
+/// Direction of device-memory TCP: into device memory or out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// bind-rx.
+    /// Into device memory (`bind-rx`).
     Receive,
-    /// bind-tx.
+    /// Out of device memory (`bind-tx`).
     Transmit,
 }
 
-/// What a NIC answers when a dma-buf that does not exist is bound to it.
+/// Support of a NIC for device-memory TCP, by its reply to a bind of a dma-buf that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DevmemAnswer {
+pub enum DevmemSupport {
     /// The bind reached the check of the dma-buf: driver and device are capable.
     Supported,
-    /// The driver or the device is not capable; in the kernel's words, if it gave any.
+    /// The driver or the device is not capable, with the kernel's message if it sent one.
     Unsupported(String),
-    /// Capable, but not as it is set up: queue absent, taken, or used by XDP.
+    /// Capable, but not as it is set up: the queue is absent, taken, or used by XDP.
     Blocked(String),
-    /// This user may not ask.
+    /// This user may not query it.
     Denied,
 }
 
-/// Whether a NIC can receive into the memory of a process, by io_uring's zero-copy receive.
+/// Support of a NIC for io_uring's zero-copy receive into the memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ZeroCopyAnswer {
+pub enum ZeroCopySupport {
     /// Kernel, driver and device are capable.
     Supported,
     /// The driver or the device is not capable.
-    NotByDriver,
+    NoDriverSupport,
     /// The kernel is too old, or was built without it.
-    NotByKernel,
-    /// This user may not ask.
+    NoKernelSupport,
+    /// This user may not query it.
     Denied,
 }
 
 /// A NIC's counters by name.
 pub type Statistics = BTreeMap<String, u64>;
 
-/// Questions to the running kernel. [`LiveKernel`](crate::LiveKernel) asks them; tests answer them
-/// as they like.
+/// Queries to the kernel. [`LiveKernel`](crate::LiveKernel) sends them to the running one; tests
+/// have implementations of their own.
 pub trait Kernel {
-    /// What the NIC with this index answers to a bind with a bad dma-buf. Changes nothing.
+    /// Returns the support of the NIC with this index for device-memory TCP. Changes nothing.
     ///
     /// # Errors
-    /// When the question cannot be asked, as on a kernel without the `netdev` family.
-    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemAnswer>;
+    /// When the query cannot be sent, as on a kernel without the `netdev` family.
+    fn devmem(&self, ifindex: u32, direction: Direction) -> io::Result<DevmemSupport>;
 
-    /// Whether the NIC with this index can receive into the memory of a process. Changes nothing.
+    /// Returns the support of the NIC with this index for zero-copy receive. Changes nothing.
     ///
     /// # Errors
-    /// When the question cannot be asked, or the kernel's answer tells nothing.
-    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopyAnswer>;
+    /// When the query cannot be sent, or the kernel's reply is inconclusive.
+    fn zero_copy_receive(&self, ifindex: u32) -> io::Result<ZeroCopySupport>;
 
-    /// A NIC's ring settings.
+    /// Returns a NIC's ring settings.
     ///
     /// # Errors
     /// When the kernel or the driver does not answer.
     fn rings(&self, nic: &str) -> io::Result<Rings>;
 
-    /// Whether a NIC's ntuple filters, flow steering, are on.
+    /// Returns whether a NIC's ntuple filters, which steer flows, are on.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -83,25 +83,25 @@ pub trait Kernel {
     /// When the kernel does not answer.
     fn queues(&self, nic: &str) -> io::Result<NicFacts>;
 
-    /// Flow rules to queues without device memory, of connections that are gone.
+    /// Returns the flow rules to queues without device memory, whose connections are gone.
     ///
     /// # Errors
     /// When the driver does not list its rules.
     fn stale_rules(&self, nic: &str) -> io::Result<Vec<InstalledRule>>;
 
-    /// A NIC's counters, as `ethtool -S` shows them.
+    /// Returns a NIC's counters, as `ethtool -S` shows them.
     ///
     /// # Errors
     /// When the driver has none.
     fn statistics(&self, nic: &str) -> io::Result<Statistics>;
 
-    /// Returns the lines of the kernel's log that are still kept.
+    /// Returns the lines that are still in the kernel's log.
     ///
     /// # Errors
     /// When this user may not read it, or there is none, as in some containers.
     fn log(&self) -> io::Result<Vec<LogLine>>;
 
-    /// Bytes of memory that may be locked; `None` without limit.
+    /// Returns the bytes of memory that may be locked; `None` without limit.
     fn locked_memory_limit(&self) -> Option<u64>;
 
     /// Returns the limit of open files; `None` without limit.
