@@ -1,6 +1,6 @@
 //! Backstop of a command: ends a command whose time is over while a call does not return.
 //!
-//! A call of a plugin, a driver or the system may take for ever, and cannot be interrupted.
+//! A call of a plugin, a driver or the system may never return, and cannot be interrupted.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -22,14 +22,14 @@ const LAST_LINE: Duration = Duration::from_millis(250);
 
 /// Guard that ends a command with a time limit, unless the guard is dropped before.
 pub(crate) struct Backstop {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<BackstopState>>,
     /// Dropped, it ends the thread.
     _running: Option<Sender<()>>,
 }
 
-/// Last line of a command whose time is over.
+/// Facts for the last line of a command whose time is over.
 #[derive(Debug)]
-struct Known {
+struct BackstopState {
     doing: &'static str,
     /// Line of the command's failure, and its exit status, once it has failed.
     failure: Option<(String, u8)>,
@@ -38,18 +38,18 @@ struct Known {
 
 impl Backstop {
     pub(crate) fn start(budget: Budget) -> Result<Self, Failure> {
-        let known = Known { doing: "beginning", failure: None, is_over: false };
+        let known = BackstopState { doing: "beginning", failure: None, is_over: false };
         let known = Arc::new(Mutex::new(known));
         let running = budget.end().map(|end| {
             let (running, stopped) = channel();
             let known = Arc::clone(&known);
             let watch = move || {
                 let waited = stopped.recv_timeout(end.left() + LATE);
-                // Held until the process is gone, so that no other thread prints its last line.
+                // Locked until the process ends, so that no other thread prints its last line.
                 let known = lock(&known);
                 if waited == Err(RecvTimeoutError::Timeout) && !known.is_over {
                     let (line, status) = known.last_line(end);
-                    leave(&line, status);
+                    exit_process(&line, status);
                 }
             };
             process::spawn_thread("backstop", watch).map(|_| running)
@@ -58,11 +58,11 @@ impl Backstop {
     }
 
     /// Sets what the command does from now on.
-    pub(crate) fn enter(&self, doing: &'static str) {
+    pub(crate) fn set_step(&self, doing: &'static str) {
         lock(&self.known).doing = doing;
     }
 
-    /// Notes that the command fails, once it has tidied up. `line`: the line that it will print.
+    /// Records that the command fails after cleaning up. `line`: the line that it will print.
     pub(crate) fn failed(&self, line: String, status: u8) {
         lock(&self.known).failure = Some((line, status));
     }
@@ -74,7 +74,7 @@ impl Drop for Backstop {
     }
 }
 
-impl Known {
+impl BackstopState {
     fn last_line(&self, waited: Deadline) -> (String, u8) {
         self.failure.clone().unwrap_or_else(|| {
             let doing = format!("{}, in a call that does not return", self.doing);
@@ -84,12 +84,12 @@ impl Known {
     }
 }
 
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+fn lock(known: &Mutex<BackstopState>) -> MutexGuard<'_, BackstopState> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Prints the last line and ends this process, and with it the processes that it started.
-fn leave(line: &str, status: u8) {
+fn exit_process(line: &str, status: u8) {
     // Stderr may be stuck too, and so may exit handlers of other code.
     let _ = process::spawn_thread("last-line", || {
         sleep(LAST_LINE);
@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn the_last_line_names_the_step_unless_the_failure_is_known() {
         let end = Budget::new(Some(Duration::from_secs(3))).end().unwrap();
-        let mut known = Known { doing: "opening the plugin", failure: None, is_over: false };
+        let mut known =
+            BackstopState { doing: "opening the plugin", failure: None, is_over: false };
         let (line, status) = known.last_line(end);
         assert!(line.contains("3 s (--timeout)") && line.contains("opening the plugin"), "{line}");
         assert_eq!(status, 1);

@@ -9,15 +9,16 @@ use crate::failure::Failure;
 
 /// Longest time for one step of a command without a time limit.
 const STEP: Duration = Duration::from_secs(30);
-/// Part of a command's time that is kept for its end, and the upper bound of that time.
-const KEPT_PART: u32 = 4;
-const MOST_KEPT: Duration = Duration::from_secs(5);
+/// Divisor of a command's time for the time that is reserved for its end, and the upper bound of
+/// that.
+const END_DIVISOR: u32 = 4;
+const MAX_END_TIME: Duration = Duration::from_secs(5);
 
-/// Time that a command may take as a whole (`--timeout`), or each step of it. It is made when the
-/// command begins, and handed down to everything that waits.
+/// Time of a whole command (`--timeout`), or of each step. It starts with the command, and is passed
+/// to everything that waits.
 ///
-/// Of the time as a whole a part is kept for the end, so that the work is over early enough for it.
-/// Two thirds of that part are the goodbye's. The last words of the two ends have a sixth each way.
+/// A quarter of the whole time, at most 5 s, is reserved for the end of the command. Two thirds of
+/// it are for the goodbye. The reasons of a failure have a sixth each way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     begun: Instant,
@@ -36,7 +37,7 @@ impl Budget {
     pub(crate) fn step(self) -> Deadline {
         match self.whole {
             Some(whole) => {
-                let work = whole.saturating_sub(kept(whole));
+                let work = whole.saturating_sub(time_for_end(whole));
                 Deadline::of_whole(self.begun + work, work, whole)
             }
             None => Deadline::after(STEP),
@@ -48,7 +49,7 @@ impl Budget {
         self.wait_with(|time| transfer.wait(Some(time)))
     }
 
-    /// The same for an operation.
+    /// Waits for an operation, as one step.
     pub(crate) fn wait_operation(self, operation: &Operation) -> Result<(), Failure> {
         self.wait_with(|time| operation.wait(Some(time)))
     }
@@ -82,14 +83,14 @@ impl Budget {
         Deadline::after(self.left().map_or(limit, |left| left.min(limit)))
     }
 
-    /// Returns the deadline of the last words of one end: at most `limit` from now.
-    pub(crate) fn last_words(self, limit: Duration) -> Deadline {
-        Deadline::after(self.whole.map_or(limit, |whole| limit.min(kept(whole) / 6)))
+    /// Returns the deadline for the reason of a failure, one way: at most `limit` from now.
+    pub(crate) fn reason_exchange(self, limit: Duration) -> Deadline {
+        Deadline::after(self.whole.map_or(limit, |whole| limit.min(time_for_end(whole) / 6)))
     }
 
-    /// Returns how long a goodbye may take, if the command has a time limit.
+    /// Returns the longest time of a goodbye, if the command has a time limit.
     pub(crate) fn goodbye(self) -> Option<Duration> {
-        self.whole.map(|whole| kept(whole) * 2 / 3)
+        self.whole.map(|whole| time_for_end(whole) * 2 / 3)
     }
 
     /// Returns the rest of the command's time as a whole.
@@ -97,14 +98,15 @@ impl Budget {
         self.end().map(Deadline::left)
     }
 
-    /// Returns when the whole command has to be over, if it has a time limit.
+    /// Returns the deadline of the whole command, if it has a time limit.
     pub(crate) fn end(self) -> Option<Deadline> {
         self.whole.map(|whole| Deadline::of_whole(self.begun + whole, whole, whole))
     }
 }
 
-fn kept(whole: Duration) -> Duration {
-    (whole / KEPT_PART).min(MOST_KEPT)
+/// Returns the part of the whole time that is reserved for the end.
+fn time_for_end(whole: Duration) -> Duration {
+    (whole / END_DIVISOR).min(MAX_END_TIME)
 }
 
 #[cfg(test)]
@@ -116,11 +118,11 @@ mod tests {
     #[test]
     fn work_and_end_fit_into_the_whole() {
         for whole in [SECOND / 1000, SECOND / 3, 3 * SECOND, 60 * SECOND, 86_400 * SECOND] {
-            let kept = kept(whole);
+            let kept = time_for_end(whole);
             let budget = Budget::new(Some(whole));
-            let both_words = 2 * budget.last_words(SECOND).limit();
-            let end = budget.goodbye().unwrap() + both_words;
-            assert!(end <= kept && kept <= MOST_KEPT, "{whole:?}: {end:?} of {kept:?}");
+            let reasons = 2 * budget.reason_exchange(SECOND).limit();
+            let end = budget.goodbye().unwrap() + reasons;
+            assert!(end <= kept && kept <= MAX_END_TIME, "{whole:?}: {end:?} of {kept:?}");
             assert_eq!(budget.step().limit() + kept, whole);
             assert!(budget.closing(100_000 * SECOND).limit() <= whole);
         }
@@ -141,7 +143,7 @@ mod tests {
         let budget = Budget { begun: Instant::now() - 3600 * SECOND, whole: None };
         assert_eq!(budget.step().to_string(), "30 s");
         assert_eq!(budget.closing(SECOND).limit(), SECOND);
-        assert_eq!(budget.last_words(SECOND).limit(), SECOND);
+        assert_eq!(budget.reason_exchange(SECOND).limit(), SECOND);
         assert!(budget.left().is_none() && budget.goodbye().is_none() && budget.end().is_none());
     }
 }

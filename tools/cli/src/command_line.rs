@@ -1,4 +1,4 @@
-//! The command line: one variant for each command, whose module has its arguments and its `run`.
+//! Command line: one variant for each command, whose module has its arguments and its `run`.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -162,14 +162,14 @@ fn refusal(error: &clap::Error) -> String {
 
 /// Prints help or version.
 fn print_answer(answer: &clap::Error) -> ExitCode {
-    // A reader that stopped reading, `tcpx --help | head`, wanted no more.
+    // The reader may have closed the pipe, as in `tcpx --help | head`.
     let _ = answer.print();
     ExitCode::SUCCESS
 }
 
 /// Prints the line about a failure.
 fn fail(failure: &Failure, plugin: Option<&PluginChoice>) {
-    // Without stderr the exit status has to say it alone.
+    // Without stderr only the exit status reports the failure.
     let _ = writeln!(std::io::stderr().lock(), "error: {}", error_line(failure, plugin));
 }
 

@@ -3,7 +3,7 @@
 //! - `connect`, `transfer`: between two ends
 //! - `conformance`: a plugin against the rules
 //! - `doctor`, `environment`, `devices`: this machine, as `machine` sees it
-//! - `bundle`: all of it in a file, for a helper
+//! - `bundle`: all of it in a file, for support
 //! - `textfile`: the doctor's findings as metrics
 //! - `explain`: the diagnoses
 //! - `completions`, `manual`: what a shell and `man` know of this command

@@ -1,7 +1,7 @@
 //! Failures of a command.
 //!
 //! - `reason`: everything that ends a command, and its exit status
-//! - `connection`: two ends that could not meet, or lost each other
+//! - `connection`: errors of the connection between the two ends
 //! - `error_line`: the one line that the user reads, with a pointer to more
 
 mod connection;

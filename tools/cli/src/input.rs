@@ -2,7 +2,7 @@
 //!
 //! - `byte_size`: numbers of bytes as people write them
 //! - `seconds`: numbers of seconds
-//! - `plugin_name`: which plugin is meant
+//! - `plugin_name`: names of plugins
 //! - `variables`: environment variables that stand in for flags
 
 mod byte_size;

@@ -1,5 +1,5 @@
-//! Interrupts (Ctrl-C) during a measurement. The first interrupt asks for an orderly end, and the
-//! next one ends the process as usual.
+//! Interrupts (Ctrl-C) during a measurement. The first interrupt ends the measurement in order, and
+//! the next one ends the process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

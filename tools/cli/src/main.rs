@@ -4,18 +4,18 @@
 //! - `command_line`: every command, and its end
 //! - `commands`, `perf`: the commands, each with its arguments and a `run` function
 //! - `rendezvous`: turns the two ends of a command into two connected sessions
-//! - `session`: the session that a command makes
-//! - `process`: processes that this one starts
+//! - `session`: the session that a command opens
+//! - `process`: child processes
 //! - `output`: results on stdout, everything else on stderr
 //! - `input`: numbers and variables as the user gives them
 //! - `failure`: errors of a command, as the one line that the user reads
 //! - `backstop`: ends a command that does not end by itself
 //! - `interrupt`: Ctrl-C during a measurement
-//! - `budget`: the time that a command has
-//! - `deadline`: a point in time by which something must have happened
+//! - `budget`: the time of a command
+//! - `deadline`: the end of a wait
 //!
-//! A room uses those below it in this list, and none above. The exit status says whether all was
-//! well.
+//! A module uses those below it in this list, and none above. The exit status says whether the
+//! command succeeded.
 
 mod backstop;
 mod budget;
@@ -34,7 +34,7 @@ mod session;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // This program is also what `tcpx conformance` starts to hold the plugin.
+    // `tcpx conformance` starts this program as its agents, which hold the plugin.
     if let Some(code) = tcpx_conformance::child_main(Some(tcpx_softnet::table)) {
         return code;
     }

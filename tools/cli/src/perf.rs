@@ -2,27 +2,29 @@
 //!
 //! - `args`: the flags; `plan`: the measurement that both ends agree on; `sweep`: its sizes
 //! - `run`: the command; `both_ends`: meets the other end; `measurement`: runs case by case;
-//!   `case`, `parts`: each is measured part by part
-//! - `throughput`: one way; `bidirectional`: both ways; `latency`: there and back; `busy`: other
-//!   work meanwhile
-//! - `one_sided`: writes and reads of the server's memory; `notifications`: there and back
+//!   `case`, `case_parts`: a case is measured part by part
+//! - `throughput`: one way; `bidirectional`: both ways; `latency`: round trips; `busy`: threads that
+//!   compute meanwhile
+//! - `one_sided`: writes and reads of the server's memory; `notifications`: round trips of
+//!   notifications
 //! - `pairs`: every GPU with every NIC
-//! - `incast`: several clients of one server; `together`: the barrier between them
+//! - `incast`: several clients of one server; `barrier`: the barrier between them
 //! - `data_path`: a path for the bytes; `session_path` and `baseline` are the two kinds
-//! - `posts`: places of the messages of one iteration; `pattern`: the bytes in them; `contents`:
+//! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them; `test_buffer`:
 //!   writes them to memory, and verifies them there
 //! - `times`: the times of an end; `stages`: the breakdown of the time; `nic_traffic`: by NIC
 //! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `wrapping`
 
 mod args;
+mod barrier;
 mod baseline;
 mod bidirectional;
 mod both_ends;
 mod busy;
 mod case;
+mod case_parts;
 mod columns;
-mod contents;
 mod csv;
 mod data_path;
 mod figures;
@@ -36,7 +38,6 @@ mod notifications;
 mod one_sided;
 mod output;
 mod pairs;
-mod parts;
 mod pattern;
 mod plan;
 mod posts;
@@ -47,9 +48,9 @@ mod session_path;
 mod stages;
 mod sweep;
 mod table;
+mod test_buffer;
 mod throughput;
 mod times;
-mod together;
 mod wrapping;
 
 pub(crate) use args::PerfArgs;

@@ -1,4 +1,4 @@
-//! Processes that this one starts, and never leaves behind, and threads.
+//! Child processes, which never outlive this one, and threads.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,26 +15,26 @@ use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{Failure, one_line};
 
-/// Beginning of the line in which a command says why it failed.
+/// Prefix of the line with a command's error.
 const ERROR_PREFIX: &str = "error: ";
-/// Time that the log of a process that has ended may take, if the command has time for it. The log
-/// ends with the process, unless another process still holds it.
+/// Longest wait for the rest of an ended process's log, if the command has the time. The log ends
+/// with the process, unless another process still holds it.
 const LOG_GRACE: Duration = Duration::from_secs(1);
-/// The same time when the command has none left.
+/// Longest wait for that log when the command has no time left.
 const SHORT_LOG_GRACE: Duration = Duration::from_millis(200);
 /// Longest line of a log, in bytes; the rest counts as the next line.
 const LINE_BYTES: u64 = 4096;
 
-/// Destination of the lines that a process writes to stderr. The last line is kept in any case.
+/// Destination of the lines that a process writes to stderr. The last line is recorded either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Log {
-    /// Kept from the user.
+    /// Hidden from the user.
     Hidden,
-    /// Written to this process's stderr, but for errors: one process speaks for both.
+    /// Written to this process's stderr, except for errors: one process prints them for both.
     Shown,
 }
 
-/// Starts a thread, if the host allows another.
+/// Starts a thread. Fails where the host allows no more.
 pub(crate) fn spawn_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -53,21 +53,20 @@ pub(crate) fn spawn_in<'scope, T: Send + 'scope>(
     started.map_err(Failure::io("starting a thread"))
 }
 
-/// Process that is killed at the latest when this value is dropped, with all processes that it
-/// started.
+/// Child process, which is killed on drop with all processes that it started.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     process: Child,
     budget: Budget,
-    /// Whether the process is reaped; before that no other process has its number.
+    /// Whether the process is reaped. Until then no other process has its number.
     is_reaped: bool,
     /// Readable once the process has ended.
     ended: OwnedFd,
-    last_words: Option<Receiver<String>>,
+    last_line: Option<Receiver<String>>,
 }
 
 impl ChildProcess {
-    /// `budget`: of the command that starts it.
+    /// Starts a process. `budget`: of the command that starts it.
     pub(crate) fn start(command: &mut Command, log: Log, budget: Budget) -> Result<Self, Failure> {
         let mut process = command
             .stdin(Stdio::null())
@@ -76,19 +75,19 @@ impl ChildProcess {
             .process_group(0)
             .spawn()
             .map_err(Failure::io("starting a process"))?;
-        let last_words = process.stderr.take().map(|stderr| {
-            let (tell, told) = channel();
-            // The reader may be gone.
-            spawn_thread("log", move || tell.send(read_log(stderr, log)).ok()).map(|_| told)
+        let last_line = process.stderr.take().map(|stderr| {
+            let (sender, receiver) = channel();
+            // The receiver may be gone.
+            spawn_thread("log", move || sender.send(read_log(stderr, log)).ok()).map(|_| receiver)
         });
-        let watched = last_words.transpose().and_then(|last_words| {
+        let watched = last_line.transpose().and_then(|last_line| {
             let ended = rustix::process::pidfd_open(Pid::from_child(&process), PidfdFlags::empty())
                 .map_err(|error| Failure::io("watching a started process")(error.into()))?;
-            Ok((ended, last_words))
+            Ok((ended, last_line))
         });
         match watched {
-            Ok((ended, last_words)) => {
-                Ok(Self { process, budget, is_reaped: false, ended, last_words })
+            Ok((ended, last_line)) => {
+                Ok(Self { process, budget, is_reaped: false, ended, last_line })
             }
             Err(failure) => {
                 let _ = process.kill();
@@ -102,12 +101,13 @@ impl ChildProcess {
         self.process.id()
     }
 
-    /// Readable once the process has ended.
+    /// Returns a descriptor that is readable once the process has ended.
     pub(crate) fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
-    /// Returns how the process ended. `None`: it did not end in time, and was killed.
+    /// Waits for the process and returns its status; `None` if it did not end in time and was
+    /// killed.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Result<Option<ExitStatus>, Failure> {
         let mut ended = [PollFd::from_borrowed_fd(self.ended.as_fd(), PollFlags::IN)];
         let failed = || Failure::io("waiting for a started process");
@@ -118,34 +118,34 @@ impl ChildProcess {
 
     /// Returns, for a process that has ended, the last error in its log, or else, if the log is
     /// hidden, its last line. Empty if there is none.
-    pub(crate) fn last_words(&mut self) -> String {
-        let words = self.last_words.take().and_then(|told| {
+    pub(crate) fn last_line(&mut self) -> String {
+        let line = self.last_line.take().and_then(|receiver| {
             let grace = self.budget.closing(LOG_GRACE).left().max(SHORT_LOG_GRACE);
-            told.recv_timeout(grace).ok()
+            receiver.recv_timeout(grace).ok()
         });
-        words.unwrap_or_default()
+        line.unwrap_or_default()
     }
 
-    /// Returns why a process ended that should not have: its own words, or else its exit status.
+    /// Returns why a process ended unexpectedly: its last line, or else its exit status.
     pub(crate) fn cause(&mut self) -> Failure {
-        let words = self.last_words();
+        let line = self.last_line();
         let status = match self.end() {
-            _ if !words.is_empty() => return Failure::OtherEnd(words),
+            _ if !line.is_empty() => return Failure::OtherEnd(line),
             Err(error) => return Failure::io("waiting for a started process")(error),
             Ok(status) => status,
         };
         let how = match (status.signal(), status.code()) {
             (Some(signal), _) => format!("was killed by signal {signal}"),
-            (None, Some(code)) => format!("ended with exit status {code} and said nothing"),
+            (None, Some(code)) => format!("ended with exit status {code} and wrote no error"),
             (None, None) => "ended in an unknown way".into(),
         };
         Failure::OtherEnd(format!("server process {} {how}", self.id()))
     }
 
-    /// Kills what has not ended yet of the process and of all that it started, and reaps it.
+    /// Kills the process and all that it started, unless they have ended, and reaps it.
     fn end(&mut self) -> std::io::Result<ExitStatus> {
         if !self.is_reaped {
-            // It leads a group of its own. An error means that all of it has ended already.
+            // It leads a group of its own. An error means that the group has ended already.
             let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         }
         let status = self.process.wait()?;
@@ -156,14 +156,14 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // There is no reader of a failure any more.
+        // An error has no recipient any more.
         let _ = self.end();
         // The process's output is on the terminal before this process prints its last line.
-        self.last_words();
+        self.last_line();
     }
 }
 
-/// Reads everything, so that the process is never held up, and returns its last words.
+/// Reads the whole log, so that the process never blocks, and returns its last line.
 fn read_log(stderr: ChildStderr, log: Log) -> String {
     let mut reader = BufReader::new(stderr);
     let (mut line, mut last) = (Vec::new(), String::new());
@@ -171,7 +171,7 @@ fn read_log(stderr: ChildStderr, log: Log) -> String {
         let text = String::from_utf8_lossy(&line);
         match (log, text.strip_prefix(ERROR_PREFIX)) {
             (Log::Shown, Some(error)) => last = one_line(error),
-            // The log may have no reader; that must not hold up the process.
+            // The log may have no reader; the process must not block all the same.
             (Log::Shown, None) => drop(std::io::stderr().lock().write_all(text.as_bytes())),
             (Log::Hidden, _) if text.trim().is_empty() => {}
             (Log::Hidden, _) => last = one_line(&text),
@@ -182,7 +182,7 @@ fn read_log(stderr: ChildStderr, log: Log) -> String {
 }
 
 /// Makes this process, which `parent` started, die with `parent`, in whatever way that ends.
-pub(crate) fn live_with(parent: u32) -> Result<(), Failure> {
+pub(crate) fn die_with_parent(parent: u32) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Failure::io("tying this process to its parent")(error.into()))?;
     // It may have died before that.
@@ -207,27 +207,27 @@ mod tests {
     }
 
     #[test]
-    fn status_and_last_words_are_told() {
+    fn a_child_has_a_status_and_a_last_line() {
         let mut child = shell("printf 'one\\ntwo \\033[1m\\n\\n' >&2; exit 3", Log::Hidden);
         assert_eq!(child.wait(soon()).unwrap().unwrap().code(), Some(3));
-        assert_eq!(child.last_words(), "two [1m");
+        assert_eq!(child.last_line(), "two [1m");
         let mut child = shell("echo 'error: why' >&2", Log::Shown);
         assert!(child.wait(soon()).unwrap().unwrap().success());
-        assert_eq!(child.last_words(), "why");
+        assert_eq!(child.last_line(), "why");
     }
 
     #[test]
     fn a_line_without_end_is_read_in_pieces() {
         let mut child = shell("head -c 10000 /dev/zero | tr '\\0' x >&2", Log::Hidden);
         assert!(child.wait(soon()).unwrap().unwrap().success());
-        assert_eq!(child.last_words().len() as u64, 10_000 - 2 * LINE_BYTES);
+        assert_eq!(child.last_line().len() as u64, 10_000 - 2 * LINE_BYTES);
     }
 
     #[test]
-    fn one_that_does_not_end_is_killed() {
+    fn a_child_that_does_not_end_is_killed() {
         let mut child = shell("exec sleep 600", Log::Hidden);
         assert!(child.wait(Deadline::after(Duration::from_millis(10))).unwrap().is_none());
-        assert_eq!(child.last_words(), "");
+        assert_eq!(child.last_line(), "");
         let child = shell("exec sleep 600", Log::Hidden);
         let process = format!("/proc/{}", child.id());
         drop(child);

@@ -3,12 +3,12 @@
 //! They meet over a TCP connection, with one deadline until both agree:
 //!
 //! ```text
-//! client                                        server
-//! by dialling, or starting a server             by listening
-//!           ◀────────── both greet ──────────▶
-//!           ─────────── request ─────────────▶  Request
-//! Accepted  ◀── answer: connection info, or no
-//! Agreed    ◀─── sessions connect, both say so  Agreed
+//! client                                              server
+//! by dialling, or starting a server                   by listening
+//!                  ◀────────── both greet ──────────▶
+//!                  ─────────── request ─────────────▶  Request
+//! AcceptedRequest  ◀── answer: connection info, or no
+//! ConnectedEnd     ◀─── sessions connect, both say so  ConnectedEnd
 //! ```
 //!
 //! That connection ends there. The commands' later messages, "go", results, and the reason of an
@@ -19,41 +19,41 @@
 //! - `args`, `role`: the end that this process is, and the address of the other one
 //! - `server_address`: the address of a server, as the user gives it
 //! - `socket`: listening, and dialling with a deadline
-//! - `door`: hears incoming connections, and lets each in or turns it away
-//! - `token`: proof that an end is the right one
+//! - `acceptor`: checks incoming connections, and admits or rejects each
+//! - `token`: proof that the two ends know one secret
 //! - `serving`: the client of a server, and the answers to other clients meanwhile
-//! - `started_server`: the server as a child process
+//! - `local_server`: a server as a child process
 //! - `message`, `link`: the messages of the two ends, and the connection that carries them
-//! - `way`: transport of the messages' bytes: a socket, or
-//! - `notes`: the session's notifications
+//! - `message_transport`: transport of the messages' bytes: a socket, or
+//! - `notification_stream`: the session's notifications
 //! - `client`, `server`: the steps of each end
-//! - `agreed`: the last step of both
-//! - `watch`: checks that the other end is still there while this end waits for its session
+//! - `connected_end`: the last step of both
+//! - `watch`: watches the other end while this end waits for its session
 
-mod agreed;
+mod acceptor;
 mod args;
 mod client;
-mod door;
+mod connected_end;
 mod link;
+mod local_server;
 mod message;
-mod notes;
+mod message_transport;
+mod notification_stream;
 mod program;
 mod role;
 mod server;
 mod server_address;
 mod serving;
 mod socket;
-mod started_server;
 mod token;
 mod watch;
-mod way;
 
-pub(crate) use agreed::Agreed;
+pub(crate) use acceptor::Acceptor;
 pub(crate) use args::EndsArgs;
-pub(crate) use door::Door;
+pub(crate) use connected_end::ConnectedEnd;
 pub(crate) use link::SessionLink;
 pub(crate) use message::Message;
-pub(crate) use program::{Program, Several};
+pub(crate) use program::{Program, SeveralClients};
 pub(crate) use role::Role;
 pub(crate) use socket::bind;
 

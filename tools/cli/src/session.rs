@@ -12,7 +12,9 @@ mod memory_choice;
 mod nic_watch;
 mod transport;
 
-pub(crate) use args::{Pair, RESULT_LIMIT, SessionArgs, SessionRequest, Setup, insist};
+pub(crate) use args::{
+    GpuNicPair, RESULT_LIMIT, SessionArgs, SessionRequest, SessionSetup, require_same,
+};
 pub(crate) use memory_choice::Memory;
 pub(crate) use nic_watch::{NicWatch, render_growth};
 pub(crate) use transport::Transport;

@@ -187,7 +187,7 @@ PEER_KEPT_MEMORY = 736 Error "the peer did not release revoked memory"
     cure ["# give the other end a progress thread (progress_thread, TCPX_PROGRESS_THREAD=1)", "# revoke exports when no operation uses them"]
     source "this project"
 TOKEN_DIFFERS = 737 Error "the two ends have no token in common"
-    symptom "\"the token is another one\", \"wants a token\" or \"asks for no token\", when two `tcpx` commands meet"
+    symptom "\"has another token\", \"requires a token\" or \"asks for no token\", when two `tcpx` commands meet"
     cause "the server was started with --token and the client without or with another, or the other way round; or something else answers at that address"
     cure ["tcpx perf server --token auto", "# give the client the token that the server shows: tcpx perf client <ADDRESS> --token <TOKEN>, or --token @FILE on both"]
     source "this project"

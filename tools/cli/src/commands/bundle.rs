@@ -1,4 +1,4 @@
-//! Bundle of everything about this machine that a helper will ask for, in one file without secrets.
+//! Bundle of the facts about this machine that support needs, in one file without secrets.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use tcpx_diagnosis::Report;
 use tcpx_diagnosis::variables::Env;
 use tcpx_doctor::{Kernel, LiveKernel, render_devices};
 
-use super::machine::{self, Least, render_findings};
+use super::machine::{self, MinSeverity, render_findings};
 use crate::failure::Failure;
 use crate::output::archive::Archive;
 use crate::session::Transport;
 
-/// Files of the system that describe its set-up. None holds what a user wrote.
+/// Files of the system that describe its configuration, without texts of users.
 const FILES: &[&str] = &[
     "/etc/os-release",
     "/proc/version",
@@ -35,16 +35,16 @@ const FILES: &[&str] = &[
     "/proc/sys/net/ipv4/tcp_congestion_control",
     "/proc/sys/net/ipv4/ip_local_port_range",
 ];
-/// Words of the kernel's lines that are about drivers; NICs' names come on top.
+/// Words in kernel log lines about drivers; NICs' names are added.
 const WORDS: &[&str] = &["NVRM", "nvidia", "gve", "devmem", "dma-buf", "dma_buf", "TCP: "];
 /// Parts of the names of variables that hold a secret.
 const SECRET_NAMES: &[&str] = &["TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL", "AUTH"];
-/// Least length of a secret that is removed: shorter values are words that stand in every text.
+/// Least length of a secret that is removed: shorter values occur in any text.
 const SHORTEST_SECRET: usize = 6;
 const REMOVED: &str = "(removed)";
 
 /// Results of the examination.
-pub(super) struct Examined<'a> {
+pub(super) struct ExaminationResults<'a> {
     pub(super) transport: &'a Transport,
     pub(super) report: &'a Report,
     pub(super) kernel: &'a LiveKernel,
@@ -52,11 +52,11 @@ pub(super) struct Examined<'a> {
     pub(super) nics: &'a [String],
 }
 
-/// Packs everything into a file that is not there yet.
-pub(super) fn write(path: &Path, examined: &Examined<'_>) -> Result<(), Failure> {
+/// Writes the bundle to a new file.
+pub(super) fn write(path: &Path, examined: &ExaminationResults<'_>) -> Result<(), Failure> {
     let shown = path.display();
     let unusable = |error: std::io::Error| {
-        Failure::Usage(format!("--bundle {shown}: {error}; name a file that is not there yet"))
+        Failure::Usage(format!("--bundle {shown}: {error}; name a file that does not exist yet"))
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let secrets = secrets(std::env::vars_os().map(|(name, value)| {
@@ -69,15 +69,15 @@ pub(super) fn write(path: &Path, examined: &Examined<'_>) -> Result<(), Failure>
     }
     let mut file = fs::File::create_new(path).map_err(unusable)?;
     std::io::Write::write_all(&mut file, &archive.into_gzip()).map_err(|error| {
-        // A partial file would be taken for a complete one.
+        // A partial file would look like a complete one.
         let _ = fs::remove_file(path);
         unusable(error)
     })
 }
 
-/// Names and contents.
-fn texts(examined: &Examined<'_>, now: u64) -> Result<Vec<(String, String)>, Failure> {
-    let Examined { transport, report, kernel, nics } = examined;
+/// Returns the names and contents of the files in the bundle.
+fn texts(examined: &ExaminationResults<'_>, now: u64) -> Result<Vec<(String, String)>, Failure> {
+    let ExaminationResults { transport, report, kernel, nics } = examined;
     let tool = json!({
         "tcpx": env!("CARGO_PKG_VERSION"),
         "unix_time": now,
@@ -93,7 +93,7 @@ fn texts(examined: &Examined<'_>, now: u64) -> Result<Vec<(String, String)>, Fai
     });
     let mut texts = vec![
         ("tool.json".to_owned(), tool.to_string()),
-        ("doctor.txt".to_owned(), render_findings(report.findings(), Least::Info)),
+        ("doctor.txt".to_owned(), render_findings(report.findings(), MinSeverity::Info)),
         ("doctor.json".to_owned(), findings.to_string()),
         ("environment.txt".to_owned(), environment.collect::<Vec<_>>().join("\n")),
         ("devices.txt".to_owned(), render_devices(&machine::gpus(), &machine::nics()?)),
@@ -118,7 +118,7 @@ fn texts(examined: &Examined<'_>, now: u64) -> Result<Vec<(String, String)>, Fai
     Ok(texts)
 }
 
-/// The kernel's lines about drivers and data NICs.
+/// Returns the kernel's log lines about drivers and data NICs.
 fn kernel_log(kernel: &LiveKernel, nics: &[String]) -> String {
     let lines = match kernel.log() {
         Ok(lines) => lines,
@@ -143,7 +143,7 @@ fn secrets(variables: impl Iterator<Item = (String, String)>) -> Vec<String> {
     let env: Env = variables.filter(|(name, _)| is_secret(name)).collect();
     let mut values: Vec<String> = env.into_values().collect();
     values.retain(|value| value.len() >= SHORTEST_SECRET);
-    // The value as it stands inside a JSON object.
+    // The value as JSON escapes it.
     let escaped: Vec<String> = values.iter().map(|value| json!(value).to_string()).collect();
     values.extend(escaped.iter().map(|it| it[1..it.len() - 1].to_owned()));
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_secret_variables_are_removed_wherever_they_stand() {
+    fn values_of_secret_variables_are_removed_from_every_text() {
         let variables = [
             ("HF_TOKEN", "hf_abcdef"),
             ("MY_api_key", "hf_abcdef-and-more"),

@@ -7,7 +7,7 @@ use crate::output::print;
 
 /// Print what a shell completes after "tcpx": commands, flags and their values.
 ///
-/// The packages bring it along. Elsewhere, for bash: tcpx completions bash >
+/// The packages install it. Elsewhere, for bash: tcpx completions bash >
 /// ~/.local/share/bash-completion/completions/tcpx
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct CompletionsArgs {

@@ -82,9 +82,9 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, default_value = "30", value_name = "SECONDS")]
     deadline: Seconds,
 
-    /// Longest time for the whole run, whatever the plugin does. Checks that it leaves without an
-    /// answer count as not run [default: 180; 360 where two or three checks run at a time, 720
-    /// where they run one by one]
+    /// Longest time for the whole run, whatever the plugin does. Checks that do not end in time count
+    /// as not run [default: 180; 360 where two or three checks run at a time, 720 where they run one
+    /// by one]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<Seconds>,
 
@@ -148,9 +148,9 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
         return list(args.json).map(|()| ExitCode::SUCCESS);
     }
     let budget = Budget::new(Some(args.time()));
-    // A process that the system cannot end, or a driver that does not answer, holds this one up.
+    // A process that the system cannot end, or a driver that does not answer, may block this one.
     let backstop = Backstop::start(budget)?;
-    backstop.enter("running checks");
+    backstop.set_step("running checks");
     let transport = Transport::of(args.plugin.as_ref())?;
     let options = options(args, &transport, budget)?;
     let report = if args.json { silently(&options)? } else { with_rows(&options, &transport)? };
@@ -167,7 +167,7 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status(&report)))
 }
 
-/// Returns the exit status of a run that came to its end.
+/// Returns the exit status of a complete run.
 fn status(report: &Report) -> u8 {
     match (report.failed(), report.is_complete()) {
         (true, _) => BROKEN,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::rendezvous::{Agreed, EndsArgs, Program};
+use crate::rendezvous::{ConnectedEnd, EndsArgs, Program};
 
 /// Connect two ends and say goodbye again: a test of plugin, network and handshake.
 ///
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ConnectArgs) -> Result<(), Failure> {
         is_over_plugin: false,
         make_plan: &|| Ok(()),
         check_plan: &|()| Ok(()),
-        body: &|agreed, ()| Ok(describe(agreed)),
+        body: &|connected, ()| Ok(describe(connected)),
         several: None,
     };
     program.run(
@@ -50,9 +50,9 @@ struct Connection {
     chunk_bytes: u32,
 }
 
-fn describe(agreed: &Agreed<'_>) -> Connection {
-    let stats = agreed.session.stats();
-    let peer = stats.peers.into_iter().find(|peer| peer.name == agreed.peer());
+fn describe(connected: &ConnectedEnd<'_>) -> Connection {
+    let stats = connected.session.stats();
+    let peer = stats.peers.into_iter().find(|peer| peer.name == connected.peer());
     let chunk_bytes = peer.as_ref().map_or(0, |peer| peer.chunk_bytes);
     let channels = peer.into_iter().flat_map(|peer| peer.channels);
     let channel_nics: Vec<String> = channels.map(|channel| channel.nic).collect();

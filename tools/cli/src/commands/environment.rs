@@ -1,5 +1,4 @@
-//! `tcpx env`: the plugin's variables as they are set here, or as they should be on an A3 High
-//! host.
+//! `tcpx env`: the plugin's variables, with their values here, or as a profile of an A3 High host.
 
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use tcpx_diagnosis::variables::{
 use tcpx_diagnosis::{Finding, Report};
 use tcpx_doctor::environment::{EnvLine, nccl_version};
 
-use super::machine::{self, Least, render_findings};
+use super::machine::{self, MinSeverity, render_findings};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
@@ -53,7 +52,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitCode, Failure> {
 }
 
 impl Profile {
-    /// Differences of the environment from the profile.
+    /// Returns the differences of the environment from the profile.
     pub(crate) fn compare(self, env: &Env) -> Vec<Finding> {
         match self {
             Self::A3High => {
@@ -66,8 +65,12 @@ impl Profile {
     }
 }
 
-/// The variables and what is wrong with them; the exit status is that of the worst finding.
-pub(crate) fn examine(report: &Report, json: bool, least: Least) -> Result<ExitCode, Failure> {
+/// Prints the variables and the findings about them. Returns the exit status of the worst finding.
+pub(crate) fn examine(
+    report: &Report,
+    json: bool,
+    least: MinSeverity,
+) -> Result<ExitCode, Failure> {
     let lines = machine::environment()?;
     let exit_status = report.exit_status();
     match json {
@@ -85,8 +88,8 @@ pub(crate) fn examine(report: &Report, json: bool, least: Least) -> Result<ExitC
     Ok(ExitCode::from(exit_status))
 }
 
-/// Returns the findings of a report that are wanted.
-pub(crate) fn shown(report: &Report, least: Least) -> Vec<&Finding> {
+/// Returns the findings of a report that have at least this severity.
+pub(crate) fn shown(report: &Report, least: MinSeverity) -> Vec<&Finding> {
     report.findings().iter().filter(|finding| least.shows(finding)).collect()
 }
 

@@ -35,17 +35,17 @@ pub(crate) struct ExplainArgs {
     json: bool,
 }
 
-/// Knowledge about a text.
+/// Explanation of a text: the variable that it names, and the diagnoses that fit.
 #[derive(Debug, Default, Serialize)]
 struct Explanation {
-    variable: Option<Meaning>,
+    variable: Option<VariableInfo>,
     diagnoses: Vec<&'static Diagnosis>,
 }
 
-/// Variable that the text is or names.
+/// Row of the table of variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-enum Meaning {
+enum VariableInfo {
     Plugins(&'static Variable),
     Own(&'static LibrarySetting),
 }
@@ -81,18 +81,18 @@ fn find(text: &str) -> Result<Explanation, Failure> {
     }
     let found = Explanation { variable: variable_in(text), diagnoses: search(text) };
     if found.variable.is_none() && found.diagnoses.is_empty() {
-        return Err(Failure::Unknown(format!("no diagnosis speaks of \"{text}\"; {}", hint(text))));
+        return Err(Failure::Unknown(format!("no diagnosis matches \"{text}\"; {}", hint(text))));
     }
     Ok(found)
 }
 
 /// Returns the first word that is the name of a variable, alone or as in `NAME=value`.
-fn variable_in(text: &str) -> Option<Meaning> {
+fn variable_in(text: &str) -> Option<VariableInfo> {
     let separates = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     text.split(separates).find_map(|word| {
         let name = word.to_ascii_uppercase();
-        let own = || find_library_setting(&name).map(Meaning::Own);
-        find_variable(&name).map(Meaning::Plugins).or_else(own)
+        let own = || find_library_setting(&name).map(VariableInfo::Own);
+        find_variable(&name).map(VariableInfo::Plugins).or_else(own)
     })
 }
 
@@ -106,8 +106,8 @@ fn hint(text: &str) -> String {
 
 fn render(found: &Explanation) -> String {
     let variable = found.variable.iter().map(|meaning| match meaning {
-        Meaning::Plugins(variable) => variable.to_string(),
-        Meaning::Own(setting) => setting.to_string(),
+        VariableInfo::Plugins(variable) => variable.to_string(),
+        VariableInfo::Own(setting) => setting.to_string(),
     });
     let diagnoses = found.diagnoses.iter().map(ToString::to_string);
     variable.chain(diagnoses).collect::<Vec<_>>().join("\n\n")
@@ -132,8 +132,8 @@ mod tests {
 
     fn variable(text: &str) -> &'static str {
         match find(text).unwrap().variable.unwrap() {
-            Meaning::Plugins(variable) => variable.name,
-            Meaning::Own(setting) => setting.name,
+            VariableInfo::Plugins(variable) => variable.name,
+            VariableInfo::Own(setting) => setting.name,
         }
     }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_explained_with_what_is_known_to_go_wrong_with_it() {
+    fn a_variable_is_explained_with_its_diagnoses() {
         assert_eq!(variable("NCCL_CROSS_NIC"), "NCCL_CROSS_NIC");
         assert_eq!(variable("tcpx_channels"), "TCPX_CHANNELS");
         assert_eq!(variable("export UCCL_TCPX_UNPACK_IMPL=d2d"), "TCPX_UNPACK");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unknown_is_an_error_that_says_what_to_try() {
+    fn an_unknown_text_is_an_error_with_a_hint() {
         for (text, instead) in [
             ("TCPX-999", "--list"),
             ("completely unheard of words", "--list"),

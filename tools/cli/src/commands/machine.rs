@@ -1,4 +1,4 @@
-//! Machine that `tcpx doctor`, `tcpx env` and `tcpx devices` look at: this one.
+//! Facts about this machine for `tcpx doctor`, `tcpx env` and `tcpx devices`.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use tcpx_doctor::environment;
 
 use crate::failure::Failure;
 
-/// GPUs sorted by PCI address.
+/// Returns the GPUs, sorted by PCI address.
 pub(crate) fn gpus() -> Vec<Gpu> {
     pci::gpus(Path::new("/"))
 }
 
-/// NICs with their addresses, sorted by name.
+/// Returns the NICs with their addresses, sorted by name.
 pub(crate) fn nics() -> Result<Vec<Nic>, Failure> {
     let addresses = LiveFacts
         .addresses()
@@ -21,7 +21,7 @@ pub(crate) fn nics() -> Result<Vec<Nic>, Failure> {
     Ok(pci::nics(Path::new("/"), &addresses))
 }
 
-/// Every variable of the plugin and of this library, as it is set here.
+/// Returns every variable of the plugin and of this library, as it is set here.
 pub(crate) fn environment() -> Result<Vec<environment::EnvLine>, Failure> {
     let nics = nics()?;
     let names: Vec<&str> =
@@ -31,20 +31,20 @@ pub(crate) fn environment() -> Result<Vec<environment::EnvLine>, Failure> {
     Ok(environment::inspect(&env, &names, cpus))
 }
 
-/// Findings of at least a severity, as they are shown to people.
+/// Least severity of the findings that a command shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Least {
-    /// Everything, also what only absent hardware would need
+pub(crate) enum MinSeverity {
+    /// All findings, including those that matter only to absent hardware
     Info,
-    /// What is slower or more fragile than it should be, and worse
+    /// Findings that make transfers slower or less reliable, and worse
     Warning,
-    /// What makes transfers fail, and worse
+    /// Findings that make transfers fail, and worse
     Error,
-    /// What makes the hardware plugin exit, crash, hang or refuse to start
+    /// Findings that make the hardware plugin exit, crash, hang or refuse to start
     Fatal,
 }
 
-impl Least {
+impl MinSeverity {
     fn severity(self) -> Severity {
         match self {
             Self::Info => Severity::Info,
@@ -59,9 +59,9 @@ impl Least {
     }
 }
 
-/// Returns `findings` numbered, each with cause and cure. Below are the ids of the findings that
-/// are not shown, in a line, and a line that counts them.
-pub(crate) fn render_findings(findings: &[Finding], least: Least) -> String {
+/// Returns the text of `findings`: those of at least `least`, numbered, each with cause and cure; a
+/// line with the ids of the others; and a line with their count.
+pub(crate) fn render_findings(findings: &[Finding], least: MinSeverity) -> String {
     let mut text = String::new();
     let (shown, folded): (Vec<_>, Vec<_>) = findings.iter().partition(|it| least.shows(it));
     for (row, finding) in shown.iter().enumerate() {
@@ -99,20 +99,20 @@ mod tests {
     #[test]
     fn findings_are_numbered_and_counted() {
         let report = Report::new(environment::lint(&variables::Env::new(), &[], 0));
-        let text = render_findings(report.findings(), Least::Info);
+        let text = render_findings(report.findings(), MinSeverity::Info);
         assert!(text.starts_with(" 1. TCPX-101 fatal-for-plugin: "), "{text}");
         assert!(
             text.contains("\n      why:  ") && text.contains("\n      cure: export "),
             "{text}"
         );
         assert!(text.ends_with("the worst is fatal-for-plugin"), "{text}");
-        assert_eq!(render_findings(&[], Least::Warning), "nothing wrong was found");
+        assert_eq!(render_findings(&[], MinSeverity::Warning), "nothing wrong was found");
     }
 
     #[test]
-    fn milder_findings_are_folded_into_a_line() {
+    fn milder_findings_have_one_line() {
         let findings = environment::lint(&variables::Env::new(), &[], 0);
-        let text = render_findings(Report::new(findings).findings(), Least::Warning);
+        let text = render_findings(Report::new(findings).findings(), MinSeverity::Warning);
         let line = "1 milder finding not shown, see --min-severity info: TCPX-127";
         assert!(text.lines().any(|shown| shown == line), "{text}");
         assert!(!text.contains("TCPX-127 info"), "{text}");

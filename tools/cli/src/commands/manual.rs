@@ -7,10 +7,10 @@ use crate::output::print;
 
 /// Write the manual's pages, tcpx.1 and one for each command, into a folder.
 ///
-/// The packages bring them along. Elsewhere: tcpx manual ~/.local/share/man/man1, then man tcpx
+/// The packages install them. Elsewhere: tcpx manual ~/.local/share/man/man1, then man tcpx
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ManualArgs {
-    /// The folder, which is made if it is not there
+    /// The folder, which is created if it does not exist
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -13,12 +13,14 @@ use crate::failure::Failure;
 const SEVERITIES: [Severity; 4] =
     [Severity::Info, Severity::Warning, Severity::Error, Severity::FatalForPlugin];
 
-/// Writes the report to `path`. A reader sees the old file or the new one, whole.
+/// Writes the report to `path` by renaming: a reader gets the whole old or the whole new file.
 pub(super) fn write(path: &Path, report: &Report) -> Result<(), Failure> {
     let shown = path.display();
     // A device or a directory must not be replaced by a file.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(Failure::Usage(format!("--textfile {shown}: it is there and no file")));
+        return Err(Failure::Usage(format!(
+            "--textfile {shown}: it exists and is no regular file"
+        )));
     }
     let Some(name) = path.file_name() else {
         return Err(Failure::Usage(format!("--textfile {shown}: it names no file")));
@@ -32,14 +34,14 @@ pub(super) fn write(path: &Path, report: &Report) -> Result<(), Failure> {
     let unfinished = path.with_file_name(own);
     let written = fs::write(&unfinished, render(report, now));
     written.and_then(|()| fs::rename(&unfinished, path)).map_err(|error| {
-        // It may not even have been made.
+        // It may not exist.
         let _ = fs::remove_file(&unfinished);
         Failure::Usage(format!("--textfile {shown}: {error}; name a file that this user may write"))
     })
 }
 
-/// Returns the page. Severities without a finding have a sample too: a sample that appears with a
-/// finding raises no alert.
+/// Returns the page. Severities without a finding have a sample, too: a sample that first appears
+/// with a finding raises no alert.
 fn render(report: &Report, now: u64) -> String {
     let mut by_severity: BTreeMap<Severity, usize> = SEVERITIES.map(|it| (it, 0)).into();
     let mut by_id: BTreeMap<(Code, Severity), usize> = BTreeMap::new();
@@ -113,11 +115,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_stays_as_it_is() {
+    fn a_folder_is_not_replaced_and_a_file_is() {
         let folder = tempfile::tempdir().unwrap();
         let report = Report::default();
         let error = write(folder.path(), &report).unwrap_err().to_string();
-        assert!(error.contains("no file"), "{error}");
+        assert!(error.contains("no regular file"), "{error}");
         let absent = folder.path().join("absent/tcpx.prom");
         let error = write(&absent, &report).unwrap_err().to_string();
         assert!(error.contains("may write"), "{error}");

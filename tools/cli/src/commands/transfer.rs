@@ -6,14 +6,14 @@ use tcpx_doctor::NicGrowth;
 
 use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::rendezvous::{Agreed, EndsArgs, Message, Program, Role};
+use crate::rendezvous::{ConnectedEnd, EndsArgs, Message, Program, Role};
 use crate::session::{NicWatch, render_growth};
 
 const TEXT: &[u8] = b"Hello from TCPX client!";
 const TAG: i64 = 42;
 /// Registered bytes: one page, aligned to one.
 const BUFFER_BYTES: u64 = 4096;
-/// Contents of the destination before the message comes.
+/// Byte that fills the destination before the message arrives.
 const POISON: u8 = 0xdb;
 
 /// Send "Hello from TCPX client!" with tag 42 and show every step in the log.
@@ -32,13 +32,13 @@ pub(crate) struct TransferArgs {
     pub(crate) ends: EndsArgs,
 }
 
-/// Server: the mistake in the message that arrived; empty if there is none.
+/// Server's verification of the message: the mistake in it; empty if there is none.
 #[derive(Debug, Serialize, Deserialize)]
-struct Verdict {
+struct Verification {
     difference: String,
 }
 
-impl Message for Verdict {
+impl Message for Verification {
     const KIND: u16 = 8;
 }
 
@@ -53,15 +53,15 @@ pub(crate) fn run(args: &TransferArgs) -> Result<(), Failure> {
         is_over_plugin: true,
         make_plan: &|| Ok(()),
         check_plan: &|()| Ok(()),
-        body: &|agreed, ()| transfer(agreed),
+        body: &|connected, ()| transfer(connected),
         several: None,
     };
-    program.run(|(verdict, nics)| tell(args, verdict, nics))
+    program.run(|(verification, nics)| print_result(args, verification, nics))
 }
 
-/// For machines.
+/// JSON object of the result.
 #[derive(Serialize)]
-struct Outcome<'a> {
+struct TransferReport<'a> {
     verified: bool,
     bytes: usize,
     text: &'a str,
@@ -72,9 +72,9 @@ struct Outcome<'a> {
 }
 
 /// Prints whether the text arrived.
-fn tell(
+fn print_result(
     args: &TransferArgs,
-    Verdict { difference }: Verdict,
+    Verification { difference }: Verification,
     nics: Vec<NicGrowth>,
 ) -> Result<(), Failure> {
     let text = &*String::from_utf8_lossy(TEXT);
@@ -82,7 +82,7 @@ fn tell(
     if args.json {
         let difference = (!verified).then_some(difference.as_str());
         let (tag, nic_counters) = (TAG, nics);
-        print_json(&Outcome { verified, bytes, text, tag, difference, nic_counters })?;
+        print_json(&TransferReport { verified, bytes, text, tag, difference, nic_counters })?;
     } else if verified {
         let mut lines = vec![format!("PASSED: {bytes} bytes \"{text}\", tag {TAG}")];
         lines.extend(render_growth(&nics));
@@ -91,66 +91,66 @@ fn tell(
     if verified { Ok(()) } else { Err(Failure::NotVerified(difference)) }
 }
 
-/// Runs one end's part, and reads what the NICs count meanwhile.
-fn transfer(agreed: &mut Agreed<'_>) -> Result<(Verdict, Vec<NicGrowth>), Failure> {
-    let watch = NicWatch::start(agreed.session);
-    let verdict = match agreed.role {
-        Role::Client => send(agreed)?,
-        Role::Server => receive(agreed)?,
+/// Runs one end, and reads the NICs' counters before and after.
+fn transfer(connected: &mut ConnectedEnd<'_>) -> Result<(Verification, Vec<NicGrowth>), Failure> {
+    let watch = NicWatch::start(connected.session);
+    let verification = match connected.role {
+        Role::Client => send(connected)?,
+        Role::Server => receive(connected)?,
     };
-    Ok((verdict, watch.end(agreed.session)))
+    Ok((verification, watch.end(connected.session)))
 }
 
-/// A registered buffer, and the post that moves the message from or to its beginning.
-fn register(agreed: &Agreed<'_>, what: &str) -> Result<Post, Failure> {
-    let session = agreed.session;
-    let memory = session.allocate(BUFFER_BYTES, agreed.memory.memory_type())?;
+/// Registers a buffer, and returns the post that moves the message from or to its beginning.
+fn register(connected: &ConnectedEnd<'_>, what: &str) -> Result<Post, Failure> {
+    let session = connected.session;
+    let memory = session.allocate(BUFFER_BYTES, connected.memory.memory_type())?;
     let info = session.memory_info(memory)?;
     tracing::debug!(
         "Registered {} {what} buffer ptr={:#x} bytes={}",
-        agreed.role.name(),
+        connected.role.name(),
         info.address,
         info.bytes
     );
     Ok(Post { memory, offset: 0, bytes: TEXT.len() as u64, tag: TAG })
 }
 
-fn send(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
-    let session = agreed.session;
-    let message = register(agreed, "send")?;
+fn send(connected: &mut ConnectedEnd<'_>) -> Result<Verification, Failure> {
+    let session = connected.session;
+    let message = register(connected, "send")?;
     session.write_memory(message.memory, 0, TEXT)?;
     tracing::debug!("Wrote test message to GPU buffer: {}", String::from_utf8_lossy(TEXT));
-    let transfer = session.create_transfer(agreed.peer())?;
+    let transfer = session.create_transfer(connected.peer())?;
     tracing::debug!("Sending {} bytes with tag {TAG}", TEXT.len());
     transfer.post_send(message)?;
-    agreed.link.budget().wait(&transfer)?;
+    connected.link.budget().wait(&transfer)?;
     tracing::debug!("Send completed successfully");
     drop(transfer);
     session.deregister_memory(message.memory)?;
-    let verdict: Verdict = agreed.link.receive()?;
-    if verdict.difference.is_empty() {
+    let verification: Verification = connected.link.receive()?;
+    if verification.difference.is_empty() {
         tracing::debug!("Client test completed successfully");
     }
-    Ok(verdict)
+    Ok(verification)
 }
 
-fn receive(agreed: &mut Agreed<'_>) -> Result<Verdict, Failure> {
-    let session = agreed.session;
-    let message = register(agreed, "receive")?;
+fn receive(connected: &mut ConnectedEnd<'_>) -> Result<Verification, Failure> {
+    let session = connected.session;
+    let message = register(connected, "receive")?;
     session.write_memory(message.memory, 0, &[POISON; BUFFER_BYTES as usize])?;
-    let transfer = session.create_transfer(agreed.peer())?;
+    let transfer = session.create_transfer(connected.peer())?;
     tracing::debug!("Waiting for client data, expected bytes={}", TEXT.len());
     transfer.post_recv(message)?;
-    agreed.link.budget().wait(&transfer)?;
+    connected.link.budget().wait(&transfer)?;
     drop(transfer);
-    tracing::debug!("Device unpack completed successfully ({})", agreed.unpack);
+    tracing::debug!("Device unpack completed successfully ({})", connected.unpack);
     let difference = read_back(session, message)?;
-    let verdict = Verdict { difference };
-    agreed.link.send(&verdict)?;
-    if verdict.difference.is_empty() {
+    let verification = Verification { difference };
+    connected.link.send(&verification)?;
+    if verification.difference.is_empty() {
         tracing::debug!("Server test completed successfully");
     }
-    Ok(verdict)
+    Ok(verification)
 }
 
 /// Frees the receive buffer. Returns the mistake in it.

@@ -1,11 +1,11 @@
-//! Errors of two ends of a command that could not meet, or lost each other.
+//! Errors of the connection between the two ends of a command.
 
 use std::io::Error;
 use std::net::SocketAddr;
 
 use crate::deadline::Deadline;
 
-/// Reason why there is no connection with the other end, or not any more.
+/// Reason why the connection with the other end was not made, or was lost.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error(
@@ -14,12 +14,12 @@ pub(crate) enum ConnectionError {
     )]
     PortInUse { address: SocketAddr, error: Error },
     #[error(
-        "nobody connected to {address} within {waited}{others}; start the client with this host's \
+        "no client connected to {address} within {waited}{others}; start it with this host's \
          address, or wait longer with --timeout"
     )]
-    NobodyCame { address: SocketAddr, waited: Deadline, others: String },
+    NoClient { address: SocketAddr, waited: Deadline, others: String },
     #[error("process {pid}, started here as the other end, did not connect within {waited}")]
-    StartedStaysAway { pid: u32, waited: Deadline },
+    LocalServerSilent { pid: u32, waited: Deadline },
     #[error(
         "no server at {address} within {waited}: {tried}: {error}; start it there, or check \
          address, --port and firewall"
@@ -27,12 +27,12 @@ pub(crate) enum ConnectionError {
     NoServer { address: String, waited: Deadline, tried: SocketAddr, error: Error },
     #[error(
         "no server at {address} within {waited}: {tried}: {error}; a server listens on IPv4 \
-         alone unless told otherwise: give its IPv4 address, or start it with --bind ::"
+         alone by default: give its IPv4 address, or start it with --bind ::"
     )]
     NoServerOverIpv6 { address: String, waited: Deadline, tried: SocketAddr, error: Error },
     #[error(
         "{peer} runs tcpx {theirs} and this end tcpx {ours} (rendezvous version {their_version} \
-         and {our_version}), which do not speak to each other; install one release on both hosts"
+         and {our_version}), which do not work together; install one release on both hosts"
     )]
     OtherRelease {
         peer: SocketAddr,
@@ -41,14 +41,14 @@ pub(crate) enum ConnectionError {
         their_version: u16,
         our_version: u16,
     },
-    #[error("{peer}: the token is another one; give both ends the one that the server shows")]
+    #[error("{peer} has another token; give both ends the one that the server shows")]
     OtherToken { peer: SocketAddr },
     #[error(
-        "{peer} wants a token, and this end has none; give both ends the one that the server \
+        "{peer} requires a token, and this end has none; give both ends the one that the server \
          shows: --token TOKEN"
     )]
     TokenWanted { peer: SocketAddr },
-    #[error("{peer} asks for no token, so it may be anybody; start it with --token too")]
+    #[error("{peer} asks for no token, so it may be another program; start it with --token too")]
     NoTokenWanted { peer: SocketAddr },
     #[error(
         "server address \"{address}\": {reason}; give a host name or address, with :PORT if it is \
@@ -80,7 +80,7 @@ pub(crate) enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Returns whether the connection was there and was lost.
+    /// Returns whether a connection was lost.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::Silent { .. } | Self::Stuck { .. })
     }

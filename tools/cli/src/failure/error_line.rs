@@ -9,8 +9,8 @@ use tcpx_diagnosis::table::{connection, limits, transfer};
 use super::connection::ConnectionError;
 use super::reason::Failure;
 
-/// Returns the error in one line. If more is known, the line ends with a pointer to it, `(see: tcpx
-/// explain TCPX-201)`. `plugin` is the value of `--plugin`.
+/// Returns the error in one line. If it has a diagnosis, the line ends with a pointer to that,
+/// `(see: tcpx explain TCPX-201)`. `plugin` is the value of `--plugin`.
 pub(crate) fn error_line(failure: &Failure, plugin: Option<&PluginChoice>) -> String {
     let line = failure.one_line();
     let Some(code) = code_of(failure) else { return line };
@@ -48,14 +48,14 @@ fn code_of(failure: &Failure) -> Option<Code> {
         Failure::Io { error, .. } if is_out_of_files(error) => &limits::OPEN_FILES_LIMIT,
         Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
         Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,
-        // The other end's words are complete; the rest is about this command line.
+        // The other end's line is complete; the rest is about this command line.
         Failure::Connection(_)
         | Failure::OtherEnd(_)
         | Failure::Refused(_)
         | Failure::Busy(_)
-        | Failure::Refusing(_)
+        | Failure::RefusedHere(_)
         | Failure::Unknown(_)
-        | Failure::Others(_)
+        | Failure::OtherClient(_)
         | Failure::Interrupted
         | Failure::OutOfTime { .. }
         | Failure::Io { .. } => return None,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_diagnosis_gets_no_hint() {
+    fn a_failure_without_a_diagnosis_gets_no_hint() {
         for failure in [
             Failure::io("opening")(std::io::ErrorKind::NotFound.into()),
             Failure::OtherEnd("gone (see: tcpx explain TCPX-201)".into()),

@@ -19,18 +19,18 @@ pub(crate) enum Failure {
     /// The connection between the two ends.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The other end gave up and said why.
+    /// The other end aborted and sent the reason.
     #[error("the other end failed: {0}")]
     OtherEnd(String),
-    /// The other end does not want what this end asks for.
+    /// The other end refused the request of this end.
     #[error("the other end refused: {0}")]
     Refused(String),
     /// The server has another client.
     #[error("the other end refused: the server is busy with {0}; try again later")]
     Busy(String),
-    /// Message of this end to the other end before this end ends as well.
+    /// This end refused the request of the other end, which has the reason.
     #[error("{0}")]
-    Refusing(String),
+    RefusedHere(String),
     /// A system call.
     #[error("{what}: {error}")]
     Io {
@@ -47,17 +47,17 @@ pub(crate) enum Failure {
         /// Time limit that has passed.
         waited: Deadline,
     },
-    /// A plugin ended or held up the process that was to try it out.
+    /// A plugin ended or blocked the process in which `--isolate` opened it.
     #[error("{0}")]
     PluginProcess(String),
-    /// The thing asked about is not known.
+    /// The requested name is unknown.
     #[error("{0}")]
     Unknown(String),
-    /// Another measurement of the same run has come to an end.
+    /// The measurement with another client of the same server failed.
     #[error("{0}")]
-    Others(String),
-    /// The user wanted an end.
-    #[error("interrupted; what was measured until then was shown")]
+    OtherClient(String),
+    /// The user interrupted the command.
+    #[error("interrupted; the results until then were printed")]
     Interrupted,
     /// Bytes did not arrive as they were sent.
     #[error("NOT VERIFIED: {0}")]
@@ -70,19 +70,20 @@ impl Failure {
         move |error| Self::Io { what, error }
     }
 
-    /// Returns whether the other end knows already.
+    /// Returns whether the other end has the failure already.
     pub(crate) fn is_known_to_other_end(&self) -> bool {
         matches!(
             self,
             Self::OtherEnd(_)
                 | Self::Refused(_)
                 | Self::Busy(_)
-                | Self::Refusing(_)
+                | Self::RefusedHere(_)
                 | Self::NotVerified(_)
         )
     }
 
-    /// Returns whether the other end may know more: it fell silent, or took the connection with it.
+    /// Returns whether the other end may have the cause: it does not answer, or has closed the
+    /// connection.
     pub(crate) fn may_be_a_symptom(&self) -> bool {
         match self {
             Self::Connection(error) => error.is_lost(),
@@ -111,7 +112,7 @@ impl Failure {
         ExitCode::from(self.exit_status())
     }
 
-    /// Returns the message without line breaks or other control characters, which a peer's words
+    /// Returns the message without line breaks or other control characters, which a peer's text
     /// could contain.
     pub(crate) fn one_line(&self) -> String {
         one_line(&self.to_string())
@@ -134,8 +135,8 @@ pub(crate) fn usage_line(error: &clap::Error) -> String {
         .split("\n\n")
         .map(one_line)
         .filter(|part| {
-            let says_nothing = ["Usage:", "For more", "tip: to pass"];
-            !part.is_empty() && !says_nothing.iter().any(|start| part.starts_with(start))
+            let boilerplate = ["Usage:", "For more", "tip: to pass"];
+            !part.is_empty() && !boilerplate.iter().any(|start| part.starts_with(start))
         })
         .collect();
     let message = paragraphs.join("; ");
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peers_words_cannot_break_the_line_or_the_terminal() {
+    fn a_peers_text_cannot_break_the_line_or_the_terminal() {
         let failure = Failure::OtherEnd("one\ntwo \u{1b}[31mred\r\n".into());
         assert_eq!(failure.one_line(), "the other end failed: one two [31mred");
     }
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_asked_for_is_told_from_what_went_wrong() {
+    fn mistakes_of_the_user_have_an_exit_status_of_their_own() {
         let usage = Failure::Usage("no".into());
         let setting = Error::Setting {
             name: "channels",

@@ -1,8 +1,8 @@
-//! Name of the plugin that the user means.
+//! Name of a plugin, as the user gives it.
 
 use tcpx_core::PluginChoice;
 
-/// Value of `--plugin`. An empty value is an error: the variable that was to hold a path is unset.
+/// Parses the value of `--plugin`. An empty value is an error: a variable in it may be unset.
 pub(crate) fn plugin_name(text: &str) -> Result<PluginChoice, String> {
     match text.trim() {
         "" => {

@@ -37,7 +37,7 @@ impl LogFile {
 impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let written = (&*self.file).write(line);
-        // The command goes on, and says once that its log does not.
+        // The command goes on, and reports once that its log does not.
         if let Err(error) = &written
             && !self.has_failed.swap(true, Ordering::Relaxed)
         {

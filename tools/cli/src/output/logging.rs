@@ -48,19 +48,19 @@ pub(crate) fn start(
         let text = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty())?;
         EnvFilter::try_new(text).ok()
     };
-    let filter = match Detail::of(args.verbose) {
+    let filter = match LogDetail::of(args.verbose) {
         Some(detail) => EnvFilter::new(detail.directives()),
         None => from_variable().unwrap_or_else(|| {
             let (debug, launch) = (variables::is_on(&DEBUG), variables::is_on(&LAUNCH_DEBUG));
-            EnvFilter::new(Detail::by_variables(shows_all, debug, launch).directives())
+            EnvFilter::new(LogDetail::by_variables(shows_all, debug, launch).directives())
         }),
     };
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        // A log without a reader is no reason to panic, which a report of it would be.
+        // A log without a reader is no reason to panic.
         .log_internal_errors(false)
-        .event_format(Lines { role });
+        .event_format(LogFormat { role });
     // Both only fail when there is a log already, which then stays.
     let _ = match &args.log_file {
         Some(path) => log.with_writer(LogFile::open(path)?).try_init(),
@@ -70,8 +70,8 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// Makes a started process of this program log as this one does.
-pub(crate) fn hand_down(command: &mut Command) {
+/// Passes the log's flags of this process to a child process of this program.
+pub(crate) fn pass_flags(command: &mut Command) {
     let Some(LogArgs { verbose, log_file }) = FLAGS.get() else { return };
     command.args((0..*verbose).map(|_| "-v"));
     if let Some(path) = log_file {
@@ -87,21 +87,21 @@ pub(crate) fn is_detailed() -> bool {
 
 /// Level of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Detail {
+enum LogDetail {
     Warnings,
     /// Events that happen once for each session and peer.
     Sessions,
-    Steps,
+    TickSpacing,
     Descriptors,
 }
 
-impl Detail {
+impl LogDetail {
     /// `None`: the flag was not given.
     fn of(verbose: u8) -> Option<Self> {
         match verbose {
             0 => None,
             1 => Some(Self::Sessions),
-            2 => Some(Self::Steps),
+            2 => Some(Self::TickSpacing),
             _ => Some(Self::Descriptors),
         }
     }
@@ -109,7 +109,7 @@ impl Detail {
     fn by_variables(shows_all: bool, debug: bool, launch_debug: bool) -> Self {
         match (shows_all, debug, launch_debug) {
             (true, ..) | (_, _, true) => Self::Descriptors,
-            (_, true, _) => Self::Steps,
+            (_, true, _) => Self::TickSpacing,
             _ => Self::Warnings,
         }
     }
@@ -120,7 +120,7 @@ impl Detail {
             // with that error.
             Self::Warnings => "warn,tcpx_diagnosis::preflight=off",
             Self::Sessions => "info,tcpx_diagnosis::preflight=off",
-            Self::Steps => {
+            Self::TickSpacing => {
                 "warn,tcpx=debug,tcpx_core=debug,tcpx_unpack=debug,tcpx_softnet=info,tcpx_sys=debug"
             }
             Self::Descriptors => {
@@ -132,11 +132,11 @@ impl Detail {
 
 /// Formats `2026-01-31T12:00:00.123456Z [DEBUG] server: message field=value`: time, level, the end
 /// that logs, and the event. One line, whatever the fields contain.
-struct Lines {
+struct LogFormat {
     role: Option<&'static str>,
 }
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for LogFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -164,19 +164,25 @@ mod tests {
 
     #[test]
     fn every_filter_can_be_read() {
-        for detail in [Detail::Warnings, Detail::Sessions, Detail::Steps, Detail::Descriptors] {
+        for detail in [
+            LogDetail::Warnings,
+            LogDetail::Sessions,
+            LogDetail::TickSpacing,
+            LogDetail::Descriptors,
+        ] {
             assert!(EnvFilter::try_new(detail.directives()).is_ok(), "{detail:?}");
         }
     }
 
     #[test]
-    fn the_flag_asks_for_more_each_time_and_variables_for_two_levels() {
-        let asked: Vec<_> = (0..5).map(Detail::of).collect();
-        let [sessions, steps, all] = [Detail::Sessions, Detail::Steps, Detail::Descriptors];
+    fn each_flag_raises_the_level_and_variables_set_two_levels() {
+        let asked: Vec<_> = (0..5).map(LogDetail::of).collect();
+        let [sessions, steps, all] =
+            [LogDetail::Sessions, LogDetail::TickSpacing, LogDetail::Descriptors];
         assert_eq!(asked, [None, Some(sessions), Some(steps), Some(all), Some(all)]);
-        assert_eq!(Detail::by_variables(false, false, false), Detail::Warnings);
-        assert_eq!(Detail::by_variables(false, true, false), steps);
-        assert_eq!(Detail::by_variables(false, true, true), all);
-        assert_eq!(Detail::by_variables(true, false, false), all);
+        assert_eq!(LogDetail::by_variables(false, false, false), LogDetail::Warnings);
+        assert_eq!(LogDetail::by_variables(false, true, false), steps);
+        assert_eq!(LogDetail::by_variables(false, true, true), all);
+        assert_eq!(LogDetail::by_variables(true, false, false), all);
     }
 }

@@ -11,17 +11,17 @@ use super::logging;
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// Nothing at all.
+    /// Returns a progress that shows nothing.
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    /// Makes a bar over `steps` steps.
+    /// Shows a bar of `steps` steps.
     pub(crate) fn bar(steps: u64) -> Self {
         Self::show(|| ProgressBar::new(steps), "{bar:40} {pos}/{len} iterations, {eta} left")
     }
 
-    /// Makes a count of steps whose number is not known.
+    /// Shows a count of steps whose total is unknown.
     pub(crate) fn count() -> Self {
         let progress =
             Self::show(ProgressBar::new_spinner, "{spinner} {pos} checks are over, last {msg}");
@@ -43,7 +43,7 @@ impl Progress {
         Self(Some(line))
     }
 
-    /// Notes that one step is over; `name` names it, where names are shown.
+    /// Counts a step; `name` names it, where names are shown.
     pub(crate) fn step(&self, name: &str) {
         if let Some(line) = &self.0 {
             line.set_message(name.to_owned());
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// Does `print` while the line is out of its way.
+    /// Calls `print` while the line is hidden.
     pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.0 {
             Some(line) => line.suspend(print),

@@ -19,26 +19,26 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints one JSON object for machines, laid out for people too. `value` is an object.
+/// Prints one JSON object on several lines. `value` is an object.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(&serde_json::to_string_pretty(&Stamped::new(value)).map_err(unwritable)?)
+    print(&serde_json::to_string_pretty(&WithOrigin::new(value)).map_err(unwritable)?)
 }
 
-/// Prints one JSON object in one line. `value` is an object.
+/// Returns one JSON object in one line. `value` is an object.
 pub(crate) fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(&Stamped::new(value)).map_err(unwritable)
+    serde_json::to_string(&WithOrigin::new(value)).map_err(unwritable)
 }
 
-/// Object with its origin, for later readers.
+/// Object with its origin: version, time and host.
 #[derive(Serialize)]
-struct Stamped<'a, T> {
-    tcpx: Stamp,
+struct WithOrigin<'a, T> {
+    tcpx: Origin,
     #[serde(flatten)]
     value: &'a T,
 }
 
 #[derive(Serialize)]
-struct Stamp {
+struct Origin {
     version: &'static str,
     /// Seconds since 1970.
     unix_time: u64,
@@ -46,12 +46,12 @@ struct Stamp {
     host: String,
 }
 
-impl<'a, T> Stamped<'a, T> {
+impl<'a, T> WithOrigin<'a, T> {
     fn new(value: &'a T) -> Self {
         let host = host();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let version = env!("CARGO_PKG_VERSION");
-        Self { tcpx: Stamp { version, unix_time: since.as_secs(), host }, value }
+        Self { tcpx: Origin { version, unix_time: since.as_secs(), host }, value }
     }
 }
 

@@ -13,7 +13,7 @@ use super::sweep::Sweep;
 use crate::failure::Failure;
 use crate::input::{ByteSize, Seconds, variables};
 use crate::rendezvous::{EndsArgs, Role};
-use crate::session::insist;
+use crate::session::require_same;
 
 const SIZE: ByteSize = ByteSize(64 << 20);
 const SMALL_SIZE: ByteSize = ByteSize(4 << 10);
@@ -27,7 +27,7 @@ const MESSAGES_WARMUP: u32 = 1;
 const STREAM_WARMUP: u32 = 1;
 const DEPTH: u32 = 8;
 
-/// What moves the bytes.
+/// Operation that moves the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Op {
     /// Sends of the client, and receives of the server
@@ -103,7 +103,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "N", requires = "latency")]
     idle_ms: Option<u32>,
 
-    /// Let N threads be busy with other work meanwhile, on each machine
+    /// Keep N threads busy meanwhile, on each machine
     #[arg(long, value_name = "N")]
     busy: Option<u32>,
 
@@ -161,7 +161,7 @@ pub(crate) struct PerfArgs {
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
-    /// Write a page with plots of it, too
+    /// Also write a page with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -171,7 +171,7 @@ pub(crate) struct PerfArgs {
 }
 
 impl PerfArgs {
-    /// Flags over environment over defaults.
+    /// Returns the plan by flags, then environment, then defaults.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
         let mode = self.mode()?;
         let (size, iterations, warmup) = defaults(mode);
@@ -207,9 +207,7 @@ impl PerfArgs {
             Op::Read => Direction::Read,
         };
         if self.receives.is_some() {
-            return Err(Failure::Usage(
-                "--receives: with --op write or read nobody posts any".into(),
-            ));
+            return Err(Failure::Usage("--receives: --op write and read post none".into()));
         }
         Ok(Mode::OneSided(OneSided {
             direction,
@@ -269,27 +267,27 @@ impl PerfArgs {
         Output { format, page: self.html.clone() }
     }
 
-    /// Returns, as the server, whether the client's plan is the one that this end expects.
-    pub(super) fn insist(&self, plan: &Plan) -> Result<(), Failure> {
+    /// Refuses, at the server, a plan of the client that differs from this end's flags.
+    pub(super) fn require_same(&self, plan: &Plan) -> Result<(), Failure> {
         plan.check()
-            .map_err(|reason| Failure::Refusing(format!("the client asks for {reason}")))?;
+            .map_err(|reason| Failure::RefusedHere(format!("the client asks for {reason}")))?;
         let own = (!self.size.is_empty()).then(|| Sizes(self.size.clone()));
-        insist("--size", own, Sizes(plan.sizes.iter().copied().map(ByteSize).collect()))?;
-        insist("--iters", self.iters, plan.iterations)?;
+        require_same("--size", own, Sizes(plan.sizes.iter().copied().map(ByteSize).collect()))?;
+        require_same("--iters", self.iters, plan.iterations)?;
         let duration = self.duration.map(milliseconds);
-        insist("--duration (ms)", duration, plan.duration_ms.unwrap_or(0))?;
-        insist("--warmup", self.warmup, plan.warmup)?;
-        insist("--seed", self.seed, plan.seed)?;
-        self.insist_on_mode(plan.mode)?;
-        insist("--baseline", self.baseline.then_some(true), plan.baseline)?;
-        insist("--receives", self.receives, plan.receives)?;
-        insist("--idle-ms", self.idle_ms, plan.idle_ms)?;
-        insist("--busy", self.busy, plan.busy)?;
-        insist("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
+        require_same("--duration (ms)", duration, plan.duration_ms.unwrap_or(0))?;
+        require_same("--warmup", self.warmup, plan.warmup)?;
+        require_same("--seed", self.seed, plan.seed)?;
+        self.require_same_mode(plan.mode)?;
+        require_same("--baseline", self.baseline.then_some(true), plan.baseline)?;
+        require_same("--receives", self.receives, plan.receives)?;
+        require_same("--idle-ms", self.idle_ms, plan.idle_ms)?;
+        require_same("--busy", self.busy, plan.busy)?;
+        require_same("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
     }
 }
 
-/// Size, iterations, and uncounted iterations before them.
+/// Returns the default size, iterations, and uncounted iterations before them.
 fn defaults(mode: Mode) -> (ByteSize, u32, u32) {
     match mode {
         Mode::Throughput | Mode::Bidirectional => (SIZE, ITERATIONS, WARMUP),
@@ -302,11 +300,11 @@ fn defaults(mode: Mode) -> (ByteSize, u32, u32) {
     }
 }
 
-/// The count of a mode that has none.
+/// Count in a mode without one.
 const NONE: u32 = 0;
 
 impl PerfArgs {
-    fn insist_on_mode(&self, mode: Mode) -> Result<(), Failure> {
+    fn require_same_mode(&self, mode: Mode) -> Result<(), Failure> {
         let (messages, is_scattered, depth, descriptors) = match mode {
             Mode::Messages(batch) => (batch.messages, batch.is_scattered, NONE, NONE),
             Mode::OneSided(one_sided) => {
@@ -317,14 +315,14 @@ impl PerfArgs {
             }
         };
         let op = self.op.and_then(|op| op.to_possible_value());
-        insist("--op", op.as_ref().map(PossibleValue::get_name), mode.op())?;
-        insist("--latency", self.latency.then_some(true), mode.is_latency())?;
-        insist("--bidir", self.bidir.then_some(true), mode == Mode::Bidirectional)?;
-        insist("--notify", self.notify.then_some(true), mode == Mode::Notifications)?;
-        insist("--messages", self.messages, messages)?;
-        insist("--depth", self.depth, depth)?;
-        insist("--descriptors", self.descriptors, descriptors)?;
-        insist("--scattered", self.scattered.then_some(true), is_scattered)
+        require_same("--op", op.as_ref().map(PossibleValue::get_name), mode.op())?;
+        require_same("--latency", self.latency.then_some(true), mode.is_latency())?;
+        require_same("--bidir", self.bidir.then_some(true), mode == Mode::Bidirectional)?;
+        require_same("--notify", self.notify.then_some(true), mode == Mode::Notifications)?;
+        require_same("--messages", self.messages, messages)?;
+        require_same("--depth", self.depth, depth)?;
+        require_same("--descriptors", self.descriptors, descriptors)?;
+        require_same("--scattered", self.scattered.then_some(true), is_scattered)
     }
 }
 

@@ -1,5 +1,4 @@
-//! Baseline: plain sockets, as a competent program uses them on the same machines without the
-//! library.
+//! Baseline: plain sockets, as a good program uses them on the same machines without the library.
 //!
 //! The sockets block. Round trips use one. Streams use as many as the session has, each with a
 //! thread.

@@ -7,45 +7,45 @@ use std::time::Instant;
 
 use tcpx_core::{Post, Transfer};
 
+use super::barrier::Barrier;
 use super::case::PlannedCase;
-use super::contents::Contents;
 use super::data_path::Payload;
 use super::pattern::{Content, Mismatch, Pattern};
-use super::plan::{Go, WAYS};
+use super::plan::{Go, MAX_PATHS};
 use super::samples::nanos;
+use super::test_buffer::TestBuffer;
 use super::times::CaseTimes;
-use super::together::Together;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Role};
+use crate::rendezvous::{ConnectedEnd, Role};
 
 /// Measures one part of a size. Both ends walk through the same iterations.
 pub(super) fn measure(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
-    together: Option<&Together>,
+    barrier: Option<&Barrier>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let (session, budget) = (agreed.session, agreed.link.budget());
-    let (bytes, memory_type) = (case.total_bytes(), agreed.memory.memory_type());
+    let (session, budget) = (connected.session, connected.link.budget());
+    let (bytes, memory_type) = (case.total_bytes(), connected.memory.memory_type());
     let memories = [session.allocate(bytes, memory_type)?, session.allocate(bytes, memory_type)?];
-    let [outgoing, incoming] = memories.map(|memory| Contents { session, memory, budget });
+    let [outgoing, incoming] = memories.map(|memory| TestBuffer { session, memory, budget });
     let mut times = CaseTimes::default();
     for iteration in 0..case.iterations {
-        let message = case.first_message + WAYS * iteration;
+        let message = case.first_message + MAX_PATHS * iteration;
         let payload = |from: Role| {
             let pattern = Pattern::new(case.plan.seed, message + u64::from(from == Role::Server));
             Payload { pattern, bytes }
         };
-        let (ours, theirs) = (payload(agreed.role), payload(agreed.role.other()));
+        let (ours, theirs) = (payload(connected.role), payload(connected.role.other()));
         outgoing.write(Content::Sent, ours)?;
         incoming.write(Content::Poison, theirs)?;
-        let receive = session.create_transfer(agreed.peer())?;
+        let receive = session.create_transfer(connected.peer())?;
         receive.post_recv(post(&incoming, bytes))?;
-        // The other end learns of it before it hears "go".
+        // The posted receive is sent to the other end before "go".
         session.progress();
-        let send = session.create_transfer(agreed.peer())?;
-        go(agreed, together)?;
+        let send = session.create_transfer(connected.peer())?;
+        go(connected, barrier)?;
         let (time, mismatch) = exchange(&outgoing, &incoming, theirs, &send, &receive)?;
         times.note(mismatch, iteration, bytes, "the session");
         times.session_ns.extend(case.is_counted(iteration).then_some(time));
@@ -57,23 +57,23 @@ pub(super) fn measure(
     Ok(times)
 }
 
-fn post(contents: &Contents<'_>, bytes: u64) -> Post {
-    Post { memory: contents.memory, offset: 0, bytes, tag: 0 }
+fn post(buffer: &TestBuffer<'_>, bytes: u64) -> Post {
+    Post { memory: buffer.memory, offset: 0, bytes, tag: 0 }
 }
 
 /// Both ends are ready, and know it.
-fn go(agreed: &mut Agreed<'_>, together: Option<&Together>) -> Result<(), Failure> {
-    match agreed.role {
+fn go(connected: &mut ConnectedEnd<'_>, barrier: Option<&Barrier>) -> Result<(), Failure> {
+    match connected.role {
         Role::Client => {
-            agreed.link.send(&Go)?;
-            let Go = agreed.link.receive()?;
+            connected.link.send(&Go)?;
+            let Go = connected.link.receive()?;
         }
         Role::Server => {
-            let Go = agreed.link.receive()?;
-            if let Some(together) = together {
-                together.meet(1, agreed.link.budget().step())?;
+            let Go = connected.link.receive()?;
+            if let Some(barrier) = barrier {
+                barrier.wait(1, connected.link.budget().step())?;
             }
-            agreed.link.send(&Go)?;
+            connected.link.send(&Go)?;
         }
     }
     Ok(())
@@ -81,8 +81,8 @@ fn go(agreed: &mut Agreed<'_>, together: Option<&Together>) -> Result<(), Failur
 
 /// Returns the time until the received bytes are in place, in ns, and the first wrong byte in them.
 fn exchange(
-    outgoing: &Contents<'_>,
-    incoming: &Contents<'_>,
+    outgoing: &TestBuffer<'_>,
+    incoming: &TestBuffer<'_>,
     theirs: Payload,
     send: &Transfer,
     receive: &Transfer,

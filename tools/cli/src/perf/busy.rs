@@ -1,4 +1,4 @@
-//! Other work, which keeps processors busy while something is measured.
+//! Busy threads, which load processors during a measurement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,13 +6,13 @@ use std::thread;
 
 use crate::failure::Failure;
 
-/// Threads that compute. They end when this is dropped.
+/// Threads that compute until this is dropped.
 #[derive(Debug, Default)]
-pub(super) struct OtherWork {
+pub(super) struct BusyThreads {
     is_over: Arc<AtomicBool>,
 }
 
-impl OtherWork {
+impl BusyThreads {
     /// Starts this many threads.
     pub(super) fn start(threads: u32) -> Result<Self, Failure> {
         let work = Self::default();
@@ -28,7 +28,7 @@ impl OtherWork {
     }
 }
 
-impl Drop for OtherWork {
+impl Drop for BusyThreads {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn work_ends_with_its_owner() {
-        let work = OtherWork::start(2).unwrap();
+        let work = BusyThreads::start(2).unwrap();
         let is_over = Arc::clone(&work.is_over);
         assert_eq!(Arc::strong_count(&is_over), 4, "each thread has one");
         drop(work);

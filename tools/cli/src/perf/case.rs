@@ -1,4 +1,4 @@
-//! One size of a plan, and the part of it that is measured at once.
+//! Part of a case, which is one size of a plan.
 
 use super::plan::{Batch, Mode, OneSided, Plan};
 
@@ -6,20 +6,20 @@ use super::plan::{Batch, Mode, OneSided, Plan};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlannedCase<'a> {
     pub(super) plan: &'a Plan,
-    /// Of one message.
+    /// Bytes of one message.
     pub(super) bytes: u64,
-    /// Uncounted and counted ones.
+    /// Iterations, uncounted and counted.
     pub(super) iterations: u64,
-    /// The uncounted ones, which come first.
+    /// Uncounted iterations, which come first.
     pub(super) warmup: u64,
-    /// Number of the first message, which makes its payload.
+    /// Number of the first message, which selects its payload.
     pub(super) first_message: u64,
-    /// Whether it begins the case.
+    /// Whether it is the first part of the case.
     pub(super) is_first: bool,
 }
 
 impl PlannedCase<'_> {
-    /// Messages of one iteration, or descriptors of one operation.
+    /// Returns the messages of one iteration, or the descriptors of one operation.
     pub(super) fn messages(&self) -> u64 {
         match self.plan.mode {
             Mode::Messages(Batch { messages, .. }) => messages.into(),
@@ -28,7 +28,7 @@ impl PlannedCase<'_> {
         }
     }
 
-    /// Their bytes.
+    /// Returns the bytes of one iteration, or of one operation.
     pub(super) fn total_bytes(&self) -> u64 {
         self.bytes * self.messages()
     }
@@ -42,7 +42,7 @@ impl PlannedCase<'_> {
         self.iterations - self.warmup
     }
 
-    /// The first size of a plan, in one part.
+    /// Returns the first size of a plan as one part.
     #[cfg(test)]
     pub(super) fn whole(plan: &Plan) -> PlannedCase<'_> {
         let warmup = u64::from(plan.warmup);

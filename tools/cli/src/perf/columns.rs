@@ -19,7 +19,7 @@ pub(super) struct Column {
 
 /// Properties of a table that choose its columns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct TableShape {
     pub(super) mode: Mode,
     pub(super) has_baseline: bool,
     /// Whether sizes differ in how often they are measured.
@@ -28,8 +28,8 @@ pub(super) struct Shape {
     pub(super) is_incast: bool,
 }
 
-/// At most 80 columns wide.
-pub(super) fn columns(shape: Shape) -> Vec<Column> {
+/// Returns the columns of a table, which is at most 80 characters wide.
+pub(super) fn columns(shape: TableShape) -> Vec<Column> {
     let mut columns = vec![column("size", 8, |case| ByteSize(case.size_bytes).to_string())];
     columns.extend(match shape.mode {
         Mode::OneSided(one_sided) => one_sided_columns(one_sided.is_latency, one_sided.descriptors),

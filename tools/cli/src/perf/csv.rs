@@ -3,7 +3,7 @@
 use super::figures::{CaseFigures, Percentiles, Throughput};
 use super::report::Report;
 
-/// A name, and what stands below it; empty where that does not apply.
+/// Name of a field, and the function that fills it; empty where it does not apply.
 type Field = (&'static str, fn(&Report, &CaseFigures) -> String);
 
 const FIELDS: [Field; 24] = [
@@ -39,12 +39,12 @@ const FIELDS: [Field; 24] = [
     }),
 ];
 
-/// The first line.
+/// Returns the first line.
 pub(super) fn heading() -> String {
     FIELDS.map(|(name, _)| name).join(",")
 }
 
-/// The line of one size.
+/// Returns the line of one size.
 pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
     FIELDS.map(|(_, fill)| fill(report, case)).join(",")
 }
@@ -61,7 +61,7 @@ fn text(figure: Option<f64>) -> String {
     figure.map_or_else(String::new, |figure| format!("{figure}"))
 }
 
-/// As RFC 4180 has it.
+/// Quotes a text as RFC 4180 has it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }

@@ -10,16 +10,15 @@ pub(super) struct Payload {
     pub(super) bytes: u64,
 }
 
-/// Step of an end in an iteration: the sender prepares and sends, the receiver prepares, posts,
+/// Step of one end in an iteration: the sender prepares and sends, the receiver prepares, posts,
 /// waits and checks.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    /// Sender: writes the payload to its source. Receiver: makes sure that no byte at the
-    /// destination is right already.
+pub(super) enum PathStep {
+    /// Sender: writes the payload to its source. Receiver: fills the destination with other bytes.
     Prepare(Content),
     /// Sends the payload, until the memory may be used again.
     Send,
-    /// Is ready for the payload from now on.
+    /// Posts the receive of the payload.
     Post,
     /// Waits for the last byte.
     Wait,
@@ -29,9 +28,9 @@ pub(super) enum Step {
 
 /// Path for the bytes of one iteration from client to server.
 pub(super) trait DataPath {
-    /// For errors.
+    /// Returns the name in errors.
     fn name(&self) -> &'static str;
 
-    /// Returns the first wrong byte, if the step is to check.
-    fn run(&mut self, step: Step, payload: Payload) -> Result<Option<Mismatch>, Failure>;
+    /// Runs one step. Returns the first wrong byte, if the step is a check.
+    fn run(&mut self, step: PathStep, payload: Payload) -> Result<Option<Mismatch>, Failure>;
 }

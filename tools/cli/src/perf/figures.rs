@@ -1,4 +1,4 @@
-//! Figures of one size, as they are printed in JSON: GB is 10^9 bytes, times are in the unit of
+//! Figures of one size, as the JSON object has them: GB is 10^9 bytes, times are in the unit of
 //! their name.
 
 use serde::Serialize;
@@ -9,18 +9,18 @@ use super::nic_traffic::NicTraffic;
 use super::one_sided::Turns;
 use super::plan::{LARGE_BYTES, MAX_ITERATIONS, Mode};
 use super::samples::{Samples, gb_per_s};
-use super::stages::Shares;
+use super::stages::StageShares;
 use super::times::CaseTimes;
 
-/// A send that ends with its bytes at the receiver takes at least this part of the receive's time.
+/// Least part of the receive's time that a send takes if it ends with its bytes at the receiver.
 const AS_LONG: f64 = 0.9;
 
-/// One size.
+/// Figures of one size.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct CaseFigures {
-    /// Of one message.
+    /// Bytes of one message.
     pub(super) size_bytes: u64,
-    /// That were counted.
+    /// Counted iterations.
     pub(super) iterations: u64,
     pub(super) verified: bool,
     #[serde(skip)]
@@ -32,14 +32,14 @@ pub(super) struct CaseFigures {
     /// The server's receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) receiver: Option<Throughput>,
-    /// The client's sends, if they end with the bytes at the server. Where buffers take the bytes
-    /// sooner, their time says nothing of the path.
+    /// The client's sends, if they end with the bytes at the server. Where buffers accept the bytes
+    /// sooner, their time says nothing about the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sender: Option<Throughput>,
     /// One way each at once: the client's receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client_receiver: Option<Throughput>,
-    /// Both ways together.
+    /// Both ways barrier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) both_ways: Option<Throughput>,
     /// Several clients at once.
@@ -63,7 +63,7 @@ pub(super) struct CaseFigures {
     pub(super) nics: Vec<NicTraffic>,
     /// Breakdown of the time, as shares of 1, and the bound of the run; warmup included.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stages: Option<Shares>,
+    pub(super) stages: Option<StageShares>,
     /// Round trips: session by plain sockets. Less is better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) latency_ratio_to_raw: Option<f64>,
@@ -109,6 +109,7 @@ pub(super) struct OneSidedFigures {
     pub(super) time_ratio_to_one_range: Option<f64>,
 }
 
+/// Rates and times of the iterations of one case.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Throughput {
     pub(super) gb_per_s_median: f64,
@@ -127,7 +128,7 @@ pub(super) struct Throughput {
     pub(super) times_ns: Vec<u64>,
 }
 
-/// In microseconds. Those are left out for which there were too few times.
+/// Percentiles in microseconds, without those for which there were too few times.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Percentiles {
     pub(super) p50: f64,
@@ -142,7 +143,7 @@ pub(super) struct Percentiles {
 }
 
 impl CaseFigures {
-    /// From what both ends measured. `case`: any part of it.
+    /// Returns the figures by the times of both ends. `case`: any part of the case.
     pub(super) fn new(
         case: PlannedCase<'_>,
         channels: u16,
@@ -153,13 +154,13 @@ impl CaseFigures {
         let verified = mismatch.is_none();
         let iterations = client.session_ns.len() as u64;
         let size_bytes = case.bytes;
-        let verdict = Self { size_bytes, iterations, verified, mismatch, ..Self::default() };
+        let figures = Self { size_bytes, iterations, verified, mismatch, ..Self::default() };
         if let Some(one_sided) = case.plan.mode.one_sided() {
             let operations = Turns::new(&case, one_sided).operations();
             let times = if one_sided.is_latency { client.session_ns.as_slice() } else { &[] };
             let histogram = histogram::of(times);
             let one_sided = Some(OneSidedFigures::new(case, operations, client));
-            return Self { one_sided, histogram, ..verdict };
+            return Self { one_sided, histogram, ..figures };
         }
         if case.plan.mode.is_latency() {
             let own = half_trips(&client.session_ns, &server.session_ns);
@@ -169,10 +170,10 @@ impl CaseFigures {
                 half_round_trip_us: own.as_ref().map(Percentiles::new),
                 raw_half_round_trip_us: raw.as_ref().map(Percentiles::new),
                 latency_ratio_to_raw: ratio(&own, &raw),
-                ..verdict
+                ..figures
             };
         }
-        verdict.with_throughput(case, channels, client, server)
+        figures.with_throughput(case, channels, client, server)
     }
 
     fn with_throughput(
@@ -204,7 +205,7 @@ impl CaseFigures {
             raw_socket: rates(&server.raw_ns),
             ratio_to_raw: ratio(&raw, &received),
             stages: match case.plan.mode {
-                Mode::Throughput => Shares::new(&client.stages, &server.stages, channels),
+                Mode::Throughput => StageShares::new(&client.stages, &server.stages, channels),
                 _ => None,
             },
             ..self
@@ -223,14 +224,14 @@ impl CaseFigures {
         }
     }
 
-    /// The rate that stands for the case, if it has one.
+    /// Returns the main rate of the case, if it has one.
     pub(super) fn rate(&self) -> Option<&Throughput> {
         let initiator = self.one_sided.as_ref().and_then(|figures| figures.initiator.as_ref());
         let all_clients = self.incast.as_ref().map(|figures| &figures.all_clients);
         self.both_ways.as_ref().or(all_clients).or(self.receiver.as_ref()).or(initiator)
     }
 
-    /// The latency that stands for the case, if it has one.
+    /// Returns the main latency of the case, if it has one.
     pub(super) fn latency(&self) -> Option<&Percentiles> {
         let operation = self.one_sided.as_ref().and_then(|figures| figures.operation_us.as_ref());
         self.half_round_trip_us.as_ref().or(operation)
@@ -253,10 +254,10 @@ impl OneSidedFigures {
     }
 }
 
-/// Returns halves of round trips, without the time for which the server kept the messages.
-fn half_trips(trips: &[u64], kept: &[u64]) -> Option<Samples> {
-    let half = |(trip, kept): (&u64, &u64)| trip.saturating_sub(*kept) / 2;
-    Samples::new(&trips.iter().zip(kept).map(half).collect::<Vec<u64>>())
+/// Returns halves of round trips, without the time for which the server held the messages.
+fn half_trips(trips: &[u64], held: &[u64]) -> Option<Samples> {
+    let half = |(trip, held): (&u64, &u64)| trip.saturating_sub(*held) / 2;
+    Samples::new(&trips.iter().zip(held).map(half).collect::<Vec<u64>>())
 }
 
 fn ratio(over: &Option<Samples>, under: &Option<Samples>) -> Option<f64> {
@@ -264,11 +265,11 @@ fn ratio(over: &Option<Samples>, under: &Option<Samples>) -> Option<f64> {
 }
 
 impl Throughput {
-    /// `None` without any time, in ns.
+    /// Returns the rates of iterations of `bytes` that took `times`, in ns; `None` without any.
     pub(super) fn new(bytes: u64, times: &[u64]) -> Option<Self> {
         let samples = Samples::new(times)?;
         let is_short = times.len() <= MAX_ITERATIONS as usize;
-        let kept = if is_short { times } else { &[] };
+        let listed = if is_short { times } else { &[] };
         Some(Self {
             bytes,
             times_ns: times.to_vec(),
@@ -277,7 +278,7 @@ impl Throughput {
             gb_per_s_max: gb_per_s(bytes, samples.shortest()),
             gb_per_s_p99: samples.percentile(990).map(|nanos| gb_per_s(bytes, nanos)),
             mean_ms: samples.mean() as f64 / 1e6,
-            iteration_ms: kept.iter().map(|nanos| *nanos as f64 / 1e6).collect(),
+            iteration_ms: listed.iter().map(|nanos| *nanos as f64 / 1e6).collect(),
         })
     }
 }
@@ -322,7 +323,7 @@ mod tests {
             raw_ns: if raw { raw_ns } else { vec![] },
             ..CaseTimes::default()
         };
-        // In round trips the server's times are those for which it kept the messages.
+        // In round trips the server's times are those for which it held the messages.
         let is_latency = mode.is_latency();
         let client = times(&[30, 10, 20], vec![7], vec![5]);
         let large = if matches!(mode, Mode::Messages(_)) { vec![16] } else { vec![] };

@@ -20,9 +20,9 @@ pub(super) struct Bucket {
 /// Returns buckets from the shortest time to the longest, with empty buckets between them.
 pub(super) fn of(times_ns: &[u64]) -> Vec<Bucket> {
     let Ok(mut histogram) = Histogram::<u64>::new(DIGITS) else { return Vec::new() };
-    // The histogram grows with the times recorded, and holds every time that there is memory for.
-    let is_told = times_ns.iter().all(|time| histogram.record(*time).is_ok());
-    if !is_told || histogram.is_empty() {
+    // The histogram grows with its times, as long as there is memory.
+    let is_complete = times_ns.iter().all(|time| histogram.record(*time).is_ok());
+    if !is_complete || histogram.is_empty() {
         return Vec::new();
     }
     let steps = histogram.iter_log(FIRST_NS, STEP).map(|step| Bucket {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_buckets_and_times_far_apart_have_those_between() {
+    fn no_times_have_no_buckets_and_empty_buckets_between_times_are_listed() {
         assert_eq!(of(&[]), []);
         let buckets = of(&[1000, 1_000_000_000]);
         assert!(buckets.len() > 20 && buckets[0].count == 1, "{buckets:?}");

@@ -1,13 +1,13 @@
-//! Report as one page that needs nothing else: plots of throughput or latency at both ends, the
+//! Report as one page without other files: plots of throughput or latency at both ends, the
 //! breakdown of the time, and the figures.
 //!
-//! - `chart`: lines and bars as SVG. `scale`: place of a value in a plot; `label`: words in it
+//! - `chart`: lines and bars as SVG. `scale`: position of a value in a plot; `label`: its texts
 
 mod chart;
 mod label;
 mod scale;
 
-use chart::{Bars, Lines, Series};
+use chart::{BarPlot, LinePlot, Series};
 use label::{escape, label};
 
 use super::figures::{CaseFigures, Percentiles, Throughput};
@@ -26,7 +26,7 @@ td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #e3e7ed}
 pre{background:#f5f7fa;padding:.8em;overflow-x:auto;font-size:12px}
 ";
 
-/// The page.
+/// Returns the page.
 pub(super) fn render(report: &Report) -> String {
     let host = crate::output::host();
     let title = format!("tcpx perf: {}", report.op);
@@ -69,7 +69,7 @@ fn plots(report: &Report) -> String {
         let bars =
             case.histogram.iter().map(|bucket| (label(bucket.up_to_us), bucket.count as f64));
         let of = ByteSize(case.size_bytes);
-        let bars = Bars { bars: bars.collect(), x: "up to µs", y: "how often" };
+        let bars = BarPlot { bars: bars.collect(), x: "up to µs", y: "how often" };
         text += &section(&format!("Histogram of {of}"), &bars.svg());
     }
     text
@@ -82,7 +82,7 @@ fn section(title: &str, plot: &str) -> String {
     format!("<h2>{}</h2>\n{plot}\n", escape(title))
 }
 
-/// One line for each end that has a rate.
+/// Returns the plot of rates, with a line for each end that has one.
 fn throughput(cases: &[CaseFigures]) -> String {
     type Rate = fn(&CaseFigures) -> Option<&Throughput>;
     let ends: [(&'static str, Rate); 7] = [
@@ -98,7 +98,7 @@ fn throughput(cases: &[CaseFigures]) -> String {
         let point = |case| Some((size_of(case), rate(case)?.gb_per_s_median));
         Series { name, points: cases.iter().filter_map(point).collect() }
     });
-    Lines::by_size(series.collect(), "GB/s", false).svg()
+    LinePlot::by_size(series.collect(), "GB/s", false).svg()
 }
 
 fn size_of(case: &CaseFigures) -> f64 {
@@ -123,10 +123,10 @@ fn latency(cases: &[CaseFigures]) -> String {
     let raw = |case: &CaseFigures| Some((size_of(case), case.raw_half_round_trip_us.as_ref()?.p50));
     let points = cases.iter().filter_map(raw).collect();
     series.push(Series { name: "plain socket, p50", points });
-    Lines::by_size(series, "µs", true).svg()
+    LinePlot::by_size(series, "µs", true).svg()
 }
 
-/// Each size as one bar of shares.
+/// Returns the plot of the breakdown of the time, with a bar for each size.
 fn stages(cases: &[CaseFigures]) -> String {
     let rows = cases.iter().filter_map(|case| {
         let shares = case.stages.as_ref()?;
@@ -145,10 +145,10 @@ fn iterations(case: &CaseFigures) -> String {
     let Some(rate) = case.rate() else { return String::new() };
     let points = (1..).zip(&rate.iteration_ms).map(|(index, ms)| (f64::from(index), *ms));
     let series = Series { name: "time of an iteration", points: points.collect() };
-    Lines { series: vec![series], x: "iteration", y: "ms", by_size: false, is_log: false }.svg()
+    LinePlot { series: vec![series], x: "iteration", y: "ms", by_size: false, is_log: false }.svg()
 }
 
-/// The table and what is said below it, as in a terminal.
+/// Returns the table and its explanation, as in a terminal.
 fn text_of(report: &Report) -> String {
     let heading = table::heading(report);
     let names = heading.split("\n\n").nth(1).unwrap_or_default();
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_say_is_no_markup() {
+    fn texts_of_the_other_end_are_escaped() {
         assert_eq!(section("none", ""), "");
         assert!(section("<none>", "x").contains("&lt;none&gt;"));
     }

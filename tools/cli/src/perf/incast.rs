@@ -2,20 +2,20 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::barrier::Barrier;
 use super::figures::{CaseFigures, IncastFigures, Throughput};
 use super::output::Output;
 use super::plan::Plan;
 use super::report::Report;
-use super::together::Together;
 use crate::failure::Failure;
 use crate::output::Progress;
 
 /// State that the ends of a server share; each end has one client.
 #[derive(Debug)]
 pub(super) struct Incast {
-    pub(super) together: Together,
+    pub(super) barrier: Barrier,
     clients: usize,
-    /// Plan of the first client. The others have to ask for the same plan, but for the seed.
+    /// Plan of the first client. The others must have the same plan, except for the seed.
     first_plan: Mutex<Option<Plan>>,
     /// Times of each size that the ends have measured so far.
     measured: Mutex<Vec<Vec<CaseFigures>>>,
@@ -24,26 +24,25 @@ pub(super) struct Incast {
 impl Incast {
     pub(super) fn new(clients: usize) -> Self {
         let (first_plan, measured) = (Mutex::default(), Mutex::default());
-        Self { together: Together::new(clients), clients, first_plan, measured }
+        Self { barrier: Barrier::new(clients), clients, first_plan, measured }
     }
 
-    pub(super) fn insist(&self, plan: &Plan) -> Result<(), Failure> {
+    pub(super) fn require_same(&self, plan: &Plan) -> Result<(), Failure> {
         if !plan.mode.can_be_incast() || plan.baseline {
             let text = "--clients goes with sends one way, or --bidir, without --baseline";
-            return Err(Failure::Refusing(text.into()));
+            return Err(Failure::RefusedHere(text.into()));
         }
         let mut first = self.first_plan.lock().unwrap_or_else(PoisonError::into_inner);
         let first = first.get_or_insert_with(|| plan.clone());
         if *first != (Plan { seed: first.seed, ..plan.clone() }) {
             let text = "another client of this server was started with other flags";
-            return Err(Failure::Refusing(text.into()));
+            return Err(Failure::RefusedHere(text.into()));
         }
         Ok(())
     }
 
-    /// Notes that one end has measured the next size of its `report`. The last end that has shows
-    /// the row of all. The others wait for it before the size after that, so rows come in their
-    /// order.
+    /// Records that one end has measured the next size of its `report`. The last end prints the row
+    /// of all. The others wait for it before the size after that, so rows stay in order.
     pub(super) fn row(
         &self,
         output: &Output,
@@ -83,13 +82,13 @@ pub(super) fn join(reports: Vec<Report>) -> Result<Report, Failure> {
         case_of_all(&of_clients)
     });
     let cases = cases.collect();
-    Report::of_clients(reports, cases).ok_or_else(|| Failure::Others("no client came".into()))
+    Report::of_clients(reports, cases).ok_or_else(|| Failure::OtherClient("no client came".into()))
 }
 
 fn case_of_all(clients: &[&CaseFigures]) -> Option<CaseFigures> {
     let rates: Vec<&Throughput> = clients.iter().filter_map(|case| case.rate()).collect();
     let medians = || rates.iter().map(|rate| rate.gb_per_s_median);
-    // The clients share each "go", so the last one to end ends the iteration.
+    // The clients share each "go", so the slowest one ends the iteration.
     let iterations = rates.iter().map(|rate| rate.times_ns.len()).min()?;
     let slowest = (0..iterations).filter_map(|at| rates.iter().map(|rate| rate.times_ns[at]).max());
     let bytes = rates.iter().map(|rate| rate.bytes).sum();
@@ -101,7 +100,7 @@ fn case_of_all(clients: &[&CaseFigures]) -> Option<CaseFigures> {
         slowest_client_gb_per_s: medians().fold(f64::MAX, f64::min),
         fastest_client_gb_per_s: medians().fold(0.0, f64::max),
     });
-    // The figures of one client say nothing of all.
+    // The figures of one client do not hold for all.
     (all.sender, all.stages, all.client_receiver, all.receiver) = (None, None, None, None);
     (all.both_ways, all.nics) = (None, Vec::new());
     Some(all)
@@ -131,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn a_size_has_its_row_when_the_last_end_has_measured_it() {
+    fn a_size_has_its_row_once_the_last_end_has_measured_it() {
         let incast = Incast::new(2);
         let case = |times: &[u64]| CaseFigures {
             receiver: Throughput::new(100, times),
             ..CaseFigures::default()
         };
         assert!(incast.add(0, &case(&[10])).is_none());
-        // One end may be at the next size before the other has told of this one.
+        // One end may be at the next size before the other has added this one.
         assert!(incast.add(1, &case(&[40])).is_none());
         let of_all = |case: CaseFigures| case.incast.unwrap().all_clients.times_ns;
         assert_eq!(incast.add(0, &case(&[20])).map(of_all), Some(vec![20]));

@@ -1,20 +1,20 @@
-//! Round trips: the client's message comes back from the server with the same bytes, in turns over
-//! the session and over a plain socket.
+//! Round trips: the server sends the client's message back with the same bytes, in turns over the
+//! session and over a plain socket.
 //!
-//! The client's clock runs from posting the send until the answer is in place. The answer was
-//! received into the server's memory and is sent from there, so the whole path is walked twice.
+//! The client's clock runs from posting the send until the answer is in place. The server receives
+//! the message into its memory and sends the answer from there, so the bytes take the whole path
+//! twice.
 //!
-//! Both ends may be idle before each message. Then the client waits until its clock starts. The
-//! server reports how long it kept the message before it answered, and this time is subtracted: so
-//! no two clocks are compared.
+//! Both ends may be idle before each message, the client before its clock starts. The server
+//! reports for how long it held the message before it answered, and this time is subtracted: no two
+//! clocks are compared.
 //!
-//! Turns are some trips long: the system moves two processes to processors that suit their waits,
-//! and needs a few trips for it. The messages of a turn are made before the turn and verified after
-//! it, so that its trips follow one another at once. So the time of a trip does not include waking
-//! up an end that had to wait for a pattern.
+//! A turn has several trips: the system needs a few trips to place the two processes. The messages
+//! of a turn are filled before the turn and verified after it, so that its trips follow one another
+//! at once, and no trip includes waking up an end that waited for a pattern.
 //!
-//! A receive that is posted late is posted when the sender's notice has come, which leaves just
-//! before the message.
+//! A late receive is posted when the sender's notice has arrived, which is sent just before the
+//! message.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -32,7 +32,7 @@ use super::times::CaseTimes;
 use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Role, SessionLink};
+use crate::rendezvous::{ConnectedEnd, Role, SessionLink};
 
 const PING: i64 = 1;
 const PONG: i64 = 2;
@@ -40,34 +40,45 @@ const PONG: i64 = 2;
 const TURN: u64 = 50;
 /// Most bytes that the client sends in one turn, but for the first message.
 const TURN_BYTES: u64 = 32 << 20;
-/// Receives that the server has posted ahead, so that no ping waits for a receive.
+/// Receives that the server posts in advance, so that no ping waits for a receive.
 const AHEAD: u64 = 2;
-/// Places for messages at the server: those posted ahead, one on its way back, one to spare.
-const SERVER_PLACES: u64 = 4;
-/// Places begin on pages.
+/// Slots for messages at the server: two posted receives, one answer under way, one to spare.
+const SERVER_SLOTS: u64 = 4;
+/// Alignment of slots.
 const PAGE_BYTES: u64 = 4096;
 
 /// Measures one size.
 pub(super) fn measure(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     plain: Option<&PlainSocket>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let (session, peer, budget) = (agreed.session, agreed.peer(), agreed.link.budget());
+    let (session, peer, budget) = (connected.session, connected.peer(), connected.link.budget());
     let stride = case.bytes.next_multiple_of(PAGE_BYTES);
     let turn = (TURN_BYTES / stride).clamp(1, TURN.min(case.iterations));
-    let role = agreed.role;
-    let places = match role {
+    let role = connected.role;
+    let slots = match role {
         // The outgoing message, and the answer.
         Role::Client => 2 * turn,
-        Role::Server => SERVER_PLACES,
+        Role::Server => SERVER_SLOTS,
     };
-    let memory = session.allocate(places * stride, agreed.memory.memory_type())?;
-    let (link, idle) = (&mut agreed.link, Duration::from_millis(case.plan.idle_ms.into()));
+    let memory = session.allocate(slots * stride, connected.memory.memory_type())?;
+    let (link, idle) = (&mut connected.link, Duration::from_millis(case.plan.idle_ms.into()));
     let is_late = case.plan.receives == Receives::Late;
-    let mut trips =
-        Endpoint { session, peer, memory, stride, turn, case, budget, link, idle, is_late, plain };
+    let mut trips = RoundTripEnd {
+        session,
+        peer,
+        memory,
+        stride,
+        turn,
+        case,
+        budget,
+        link,
+        idle,
+        is_late,
+        plain,
+    };
     let times = match role {
         Role::Client => trips.ping(progress)?,
         Role::Server => trips.pong(progress)?,
@@ -77,7 +88,7 @@ pub(super) fn measure(
 }
 
 /// One end of the round trips of a case.
-struct Endpoint<'a, 's> {
+struct RoundTripEnd<'a, 's> {
     session: &'a Session,
     peer: &'static str,
     memory: MemoryId,
@@ -92,22 +103,22 @@ struct Endpoint<'a, 's> {
     plain: Option<&'a PlainSocket>,
 }
 
-impl Endpoint<'_, '_> {
-    fn place(&self, place: u64, tag: i64) -> Post {
-        let offset = place * self.stride;
+impl RoundTripEnd<'_, '_> {
+    fn post_at(&self, slot: u64, tag: i64) -> Post {
+        let offset = slot * self.stride;
         Post { memory: self.memory, offset, bytes: self.case.bytes, tag }
     }
 
-    fn receive(&self, place: u64, tag: i64) -> Result<Transfer, Failure> {
+    fn receive(&self, slot: u64, tag: i64) -> Result<Transfer, Failure> {
         let receive = self.session.create_transfer(self.peer)?;
-        receive.post_recv(self.place(place, tag))?;
-        // Announces it to the other end.
+        receive.post_recv(self.post_at(slot, tag))?;
+        // Sends the posted receive to the other end.
         self.session.progress();
         Ok(receive)
     }
 
-    /// Idles, if asked to. Returns for how long, in ns.
-    fn rest(&self) -> u64 {
+    /// Sleeps for the idle time of the plan. Returns for how long, in ns.
+    fn sleep_idle(&self) -> u64 {
         if self.idle.is_zero() {
             return 0;
         }
@@ -116,13 +127,13 @@ impl Endpoint<'_, '_> {
         nanos(start.elapsed())
     }
 
-    /// Tells the other end that a message comes now, if that end waits for the notice.
-    fn warn(&mut self) -> Result<(), Failure> {
+    /// Sends the notice of a message, if the other end waits for it.
+    fn send_notice(&mut self) -> Result<(), Failure> {
         if self.is_late { self.link.send(&Go) } else { Ok(()) }
     }
 
-    /// Waits until a message is on its way, if its receive is to be posted no sooner.
-    fn await_warning(&mut self) -> Result<(), Failure> {
+    /// Waits for the notice of a message, if its receive is posted late.
+    fn await_notice(&mut self) -> Result<(), Failure> {
         if self.is_late {
             let Go = self.link.receive()?;
         }
@@ -131,19 +142,19 @@ impl Endpoint<'_, '_> {
 
     fn ping(&mut self, progress: &Progress) -> Result<CaseTimes, Failure> {
         let mut times = CaseTimes::default();
-        let mut messages = Messages::new(self.turn, self.case.bytes);
+        let mut messages = TurnMessages::new(self.turn, self.case.bytes);
         let Go = self.link.receive()?;
         for (trips, plain) in turns(self.case.iterations, self.turn, self.plain) {
             messages.prepare(self.case, &trips, plain.is_some());
             if plain.is_none() {
                 self.load(&messages, &trips, progress)?;
             }
-            for (place, trip) in trips.clone().enumerate() {
+            for (slot, trip) in trips.clone().enumerate() {
                 let (nanos, series) = if let Some(socket) = plain {
-                    let (sent, received) = messages.at(place);
+                    let (sent, received) = messages.at(slot);
                     (self.plain_trip(socket, sent, received)?, &mut times.raw_ns)
                 } else {
-                    (self.session_trip(place as u64)?, &mut times.session_ns)
+                    (self.session_trip(slot as u64)?, &mut times.session_ns)
                 };
                 series.extend(self.case.is_counted(trip).then_some(nanos));
             }
@@ -155,51 +166,51 @@ impl Endpoint<'_, '_> {
         Ok(times)
     }
 
-    /// Returns the place where the answer to the message of one place is received.
-    fn answer_place(&self, place: u64) -> u64 {
-        self.turn + place
+    /// Returns the slot of the answer to the message of one slot.
+    fn answer_slot(&self, slot: u64) -> u64 {
+        self.turn + slot
     }
 
-    /// Puts the messages of a turn, and the poison of their answers, into the session's memory.
+    /// Writes the messages of a turn, and the poison of their answers, to the session's memory.
     fn load(
         &self,
-        messages: &Messages,
+        messages: &TurnMessages,
         trips: &Range<u64>,
         progress: &Progress,
     ) -> Result<(), Failure> {
-        for (place, _) in trips.clone().enumerate() {
+        for (slot, _) in trips.clone().enumerate() {
             progress.step("");
-            let (sent, received) = messages.bytes(place);
-            let place = place as u64;
-            self.session.write_memory(self.memory, place * self.stride, sent)?;
-            let answer = self.answer_place(place) * self.stride;
+            let (sent, received) = messages.bytes(slot);
+            let slot = slot as u64;
+            self.session.write_memory(self.memory, slot * self.stride, sent)?;
+            let answer = self.answer_slot(slot) * self.stride;
             self.session.write_memory(self.memory, answer, received)?;
         }
         Ok(())
     }
 
-    /// Takes the answers of a turn out of the session's memory.
-    fn fetch(&self, messages: &mut Messages, trips: &Range<u64>) -> Result<(), Failure> {
-        for (place, _) in trips.clone().enumerate() {
-            let answer = self.answer_place(place as u64) * self.stride;
-            self.session.read_memory(self.memory, answer, messages.at(place).1)?;
+    /// Reads the answers of a turn from the session's memory.
+    fn fetch(&self, messages: &mut TurnMessages, trips: &Range<u64>) -> Result<(), Failure> {
+        for (slot, _) in trips.clone().enumerate() {
+            let answer = self.answer_slot(slot as u64) * self.stride;
+            self.session.read_memory(self.memory, answer, messages.at(slot).1)?;
         }
         Ok(())
     }
 
-    fn session_trip(&mut self, place: u64) -> Result<u64, Failure> {
-        let answer = self.answer_place(place);
+    fn session_trip(&mut self, slot: u64) -> Result<u64, Failure> {
+        let answer = self.answer_slot(slot);
         let ahead = if self.is_late { None } else { Some(self.receive(answer, PONG)?) };
         let send = self.session.create_transfer(self.peer)?;
-        self.rest();
+        self.sleep_idle();
         let start = Instant::now();
-        self.warn()?;
-        send.post_send(self.place(place, PING))?;
+        self.send_notice()?;
+        send.post_send(self.post_at(slot, PING))?;
         let receive = match ahead {
             Some(receive) => receive,
             None => {
                 self.budget.wait(&send)?;
-                self.await_warning()?;
+                self.await_notice()?;
                 self.receive(answer, PONG)?
             }
         };
@@ -216,11 +227,11 @@ impl Endpoint<'_, '_> {
         received: &mut [u8],
     ) -> Result<u64, Failure> {
         let failed = || Failure::io("a round trip over a plain socket");
-        self.rest();
+        self.sleep_idle();
         let start = Instant::now();
-        self.warn()?;
+        self.send_notice()?;
         socket.send(sent).map_err(failed())?;
-        self.await_warning()?;
+        self.await_notice()?;
         socket.receive(received).map_err(failed())?;
         Ok(nanos(start.elapsed()))
     }
@@ -232,48 +243,48 @@ impl Endpoint<'_, '_> {
         let ahead = if self.is_late { 0 } else { AHEAD };
         let mut posted = VecDeque::new();
         for trip in 0..ahead.min(trips) {
-            posted.push_back(self.receive(trip % SERVER_PLACES, PING)?);
+            posted.push_back(self.receive(trip % SERVER_SLOTS, PING)?);
         }
         self.link.send(&Go)?;
         let all = turns(trips, self.turn, self.plain);
         for (trip, plain) in all.flat_map(|(trips, plain)| trips.map(move |trip| (trip, plain))) {
-            let (kept, series) = if let Some(socket) = plain {
+            let (held, series) = if let Some(socket) = plain {
                 (self.plain_answer(socket, &mut buffer)?, &mut times.raw_ns)
             } else {
                 progress.step("");
                 let next = (ahead > 0 && trip + ahead < trips).then_some(trip + ahead);
                 (self.session_answer(trip, next, &mut posted)?, &mut times.session_ns)
             };
-            series.extend(self.case.is_counted(trip).then_some(kept));
+            series.extend(self.case.is_counted(trip).then_some(held));
         }
         Ok(times)
     }
 
-    /// Posts the receive of trip `next`, if there is one to post ahead. Returns for how long the
-    /// message was kept, in ns.
+    /// Answers one message, and posts the receive of trip `next`. Returns for how long the message
+    /// was held, in ns.
     fn session_answer(
         &mut self,
         trip: u64,
         next: Option<u64>,
         posted: &mut VecDeque<Transfer>,
     ) -> Result<u64, Failure> {
-        self.await_warning()?;
+        self.await_notice()?;
         let receive = match posted.pop_front() {
             Some(receive) => receive,
-            None => self.receive(trip % SERVER_PLACES, PING)?,
+            None => self.receive(trip % SERVER_SLOTS, PING)?,
         };
         self.budget.wait(&receive)?;
-        // The resting end posts it meanwhile: behind the answer it would be in the way of the other
-        // end, if that runs on the same processor.
+        // An idle end posts it before the answer: behind the answer it would delay the other end, if
+        // that runs on the same processor.
         let (before, after) = if self.idle.is_zero() { (None, next) } else { (next, None) };
         self.post_ahead(before, posted)?;
-        let kept = self.rest();
-        self.warn()?;
+        let held = self.sleep_idle();
+        self.send_notice()?;
         let answer = self.session.create_transfer(self.peer)?;
-        answer.post_send(self.place(trip % SERVER_PLACES, PONG))?;
+        answer.post_send(self.post_at(trip % SERVER_SLOTS, PONG))?;
         self.post_ahead(after, posted)?;
         self.budget.wait(&answer)?;
-        Ok(kept)
+        Ok(held)
     }
 
     /// Posts the receive of a trip, if there is one to post.
@@ -283,32 +294,32 @@ impl Endpoint<'_, '_> {
         posted: &mut VecDeque<Transfer>,
     ) -> Result<(), Failure> {
         if let Some(trip) = trip {
-            posted.push_back(self.receive(trip % SERVER_PLACES, PING)?);
+            posted.push_back(self.receive(trip % SERVER_SLOTS, PING)?);
         }
         Ok(())
     }
 
-    /// Returns for how long the message was kept, in ns.
+    /// Answers one message over the plain socket. Returns for how long it was held, in ns.
     fn plain_answer(&mut self, socket: &PlainSocket, buffer: &mut [u8]) -> Result<u64, Failure> {
         let failed = || Failure::io("answering over a plain socket");
-        self.await_warning()?;
+        self.await_notice()?;
         socket.receive(buffer).map_err(failed())?;
-        let kept = self.rest();
-        self.warn()?;
+        let held = self.sleep_idle();
+        self.send_notice()?;
         socket.send(buffer).map_err(failed())?;
-        Ok(kept)
+        Ok(held)
     }
 }
 
-/// The messages of a turn, as they are sent and as they come back.
-struct Messages {
+/// Messages of a turn, as they are sent and as they are received back.
+struct TurnMessages {
     bytes: usize,
     sent: Vec<u8>,
     received: Vec<u8>,
     patterns: Vec<Pattern>,
 }
 
-impl Messages {
+impl TurnMessages {
     fn new(turn: u64, bytes: u64) -> Self {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let room = bytes.saturating_mul(turn as usize);
@@ -322,28 +333,28 @@ impl Messages {
         };
         self.patterns = trips.clone().map(pattern).collect();
         let sent = self.sent.chunks_exact_mut(self.bytes);
-        let places = sent.zip(self.received.chunks_exact_mut(self.bytes));
-        for (pattern, (sent, received)) in self.patterns.iter().zip(places) {
+        let slots = sent.zip(self.received.chunks_exact_mut(self.bytes));
+        for (pattern, (sent, received)) in self.patterns.iter().zip(slots) {
             pattern.write(Content::Sent, 0, sent);
             pattern.write(Content::Poison, 0, received);
         }
     }
 
-    /// Returns the outgoing bytes of a place, and the place of their answer.
-    fn bytes(&self, place: usize) -> (&[u8], &[u8]) {
-        let range = place * self.bytes..(place + 1) * self.bytes;
+    /// Returns the outgoing bytes of a slot, and the bytes of their answer.
+    fn bytes(&self, slot: usize) -> (&[u8], &[u8]) {
+        let range = slot * self.bytes..(slot + 1) * self.bytes;
         (&self.sent[range.clone()], &self.received[range])
     }
 
-    fn at(&mut self, place: usize) -> (&[u8], &mut [u8]) {
-        let range = place * self.bytes..(place + 1) * self.bytes;
+    fn at(&mut self, slot: usize) -> (&[u8], &mut [u8]) {
+        let range = slot * self.bytes..(slot + 1) * self.bytes;
         (&self.sent[range.clone()], &mut self.received[range])
     }
 
     fn check(&self, trips: &Range<u64>, is_plain: bool, times: &mut CaseTimes) {
         let path = if is_plain { "a plain socket" } else { "the session" };
-        let places = self.patterns.iter().zip(self.received.chunks_exact(self.bytes));
-        for (trip, (pattern, received)) in trips.clone().zip(places) {
+        let slots = self.patterns.iter().zip(self.received.chunks_exact(self.bytes));
+        for (trip, (pattern, received)) in trips.clone().zip(slots) {
             times.note(pattern.check(0, received), trip, self.bytes as u64, path);
         }
     }
@@ -368,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_make_every_trip_once_and_take_turns() {
+    fn both_paths_make_every_trip_once_and_take_turns() {
         let all: Vec<(Range<u64>, Option<&()>)> = turns(120, 50, Some(&())).collect();
         for plain in [None, Some(&())] {
             let of_path = all.iter().filter(|turn| turn.1 == plain);

@@ -2,34 +2,34 @@
 
 use std::time::Instant;
 
+use super::barrier::Barrier;
 use super::baseline::PlainSockets;
 use super::case::PlannedCase;
+use super::case_parts::CaseParts;
 use super::figures::CaseFigures;
 use super::incast::Incast;
 use super::output::Output;
-use super::parts::Parts;
-use super::plan::{MAX_ITERATIONS, Mode, Next, OneSided, Plan};
+use super::plan::{MAX_ITERATIONS, Mode, NextIterations, OneSided, Plan};
 use super::report::Report;
-use super::stages::Stages;
+use super::stages::StageTimes;
 use super::times::CaseTimes;
-use super::together::Together;
 use super::{bidirectional, latency, nic_traffic, notifications, one_sided, throughput};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Role};
+use crate::rendezvous::{ConnectedEnd, Role};
 use crate::session::NicWatch;
 
 /// Measures all sizes. Each goes to `output` as soon as it is measured.
 pub(super) fn measure(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     plan: &Plan,
     output: &Output,
     incast: Option<&Incast>,
 ) -> Result<Report, Failure> {
     let interrupts = Interrupts::listen()?;
     let mut plain = match plan.baseline {
-        true => Some(PlainSockets::open(agreed, plan.mode.is_latency())?),
+        true => Some(PlainSockets::open(connected, plan.mode.is_latency())?),
         false => None,
     };
     let progress = match plan.duration_ms {
@@ -39,21 +39,21 @@ pub(super) fn measure(
         // Several ends would overwrite each other's lines.
         None | Some(_) => Progress::none(),
     };
-    let nics = NicWatch::start(agreed.session);
-    let mut report = Report::new(agreed, plan);
+    let nics = NicWatch::start(connected.session);
+    let mut report = Report::new(connected, plan);
     let mut first_message = 0;
     for &bytes in &plan.sizes {
         tracing::debug!(bytes, "measuring");
         let mut measurement = Measurement {
             plan,
-            parts: Parts::new(plan, bytes, first_message),
+            parts: CaseParts::new(plan, bytes, first_message),
             plain: plain.as_mut(),
-            together: incast.map(|incast| &incast.together),
+            barrier: incast.map(|incast| &incast.barrier),
             interrupts: &interrupts,
             progress: &progress,
             is_interrupted: false,
         };
-        let case = measurement.run(agreed)?;
+        let case = measurement.run(connected)?;
         report.interrupted = measurement.is_interrupted;
         first_message = measurement.parts.next_message();
         if let Some(case) = case {
@@ -68,108 +68,112 @@ pub(super) fn measure(
         }
     }
     report.was_interrupted_here = interrupts.has_come();
-    report.finish(nics.end(agreed.session));
+    report.finish(nics.end(connected.session));
     Ok(report)
 }
 
 /// The measurement of one size.
 struct Measurement<'a> {
     plan: &'a Plan,
-    parts: Parts<'a>,
+    parts: CaseParts<'a>,
     plain: Option<&'a mut PlainSockets>,
-    together: Option<&'a Together>,
+    barrier: Option<&'a Barrier>,
     interrupts: &'a Interrupts,
     progress: &'a Progress,
-    /// Whether an end asks for the end of everything.
+    /// Whether an end was interrupted.
     is_interrupted: bool,
 }
 
 impl Measurement<'_> {
-    /// Measures all parts. Returns nothing if it was ended before the first.
-    fn run(&mut self, agreed: &mut Agreed<'_>) -> Result<Option<CaseFigures>, Failure> {
+    /// Measures all parts. Returns `None` if the measurement ends before the first.
+    fn run(&mut self, connected: &mut ConnectedEnd<'_>) -> Result<Option<CaseFigures>, Failure> {
         let (mut client, mut server) = (CaseTimes::default(), CaseTimes::default());
-        let (begun, traffic) = (Instant::now(), nic_traffic::of(agreed.session));
+        let (begun, traffic) = (Instant::now(), nic_traffic::of(connected.session));
         let mut last = None;
-        while let Some(counted) = self.next(agreed, begun)? {
+        while let Some(counted) = self.next(connected, begun)? {
             let case = self.parts.take(counted);
-            let before = Stages::of(agreed.session);
-            let mut times = self.part(agreed, case)?;
-            times.stages = Stages::of(agreed.session).since(&before);
+            let before = StageTimes::of(connected.session);
+            let mut times = self.part(connected, case)?;
+            times.stages = StageTimes::of(connected.session).since(&before);
             times.is_interrupted = self.interrupts.has_come();
-            let (of_client, of_server) = exchange(agreed, case, times)?;
+            let (of_client, of_server) = exchange(connected, case, times)?;
             self.is_interrupted |= of_client.is_interrupted || of_server.is_interrupted;
             client.add(of_client);
             server.add(of_server);
             last = Some(case);
         }
         let Some(case) = last else { return Ok(None) };
-        let mut figures = CaseFigures::new(case, agreed.channels, &client, &server);
+        let mut figures = CaseFigures::new(case, connected.channels, &client, &server);
         figures.nics = nic_traffic::since(
-            nic_traffic::of(agreed.session),
+            nic_traffic::of(connected.session),
             &traffic,
             figures.rate().map(|rate| rate.gb_per_s_median),
         );
         Ok(Some(figures))
     }
 
-    /// Returns the iterations that both ends count next, as the server says; nothing when the size
-    /// is over.
-    fn next(&mut self, agreed: &mut Agreed<'_>, begun: Instant) -> Result<Option<u32>, Failure> {
-        /// Proposals of the server's ends. The smallest counts.
+    /// Returns the iterations that both ends count next, which the server decides; `None` when the
+    /// size is complete.
+    fn next(
+        &mut self,
+        connected: &mut ConnectedEnd<'_>,
+        begun: Instant,
+    ) -> Result<Option<u32>, Failure> {
+        /// Proposals of the server's ends, of which the smallest counts.
         const END: u32 = 0;
         const NEXT_SIZE: u32 = 1;
-        if agreed.role == Role::Server {
+        if connected.role == Role::Server {
             let mut proposal = match self.is_interrupted {
                 true => END,
                 false => self.parts.proposal(begun.elapsed()) + NEXT_SIZE,
             };
-            if let Some(together) = self.together {
-                proposal = together.meet(proposal, agreed.link.budget().step())?;
+            if let Some(barrier) = self.barrier {
+                proposal = barrier.wait(proposal, connected.link.budget().step())?;
             }
             let iterations = proposal.saturating_sub(NEXT_SIZE);
-            agreed.link.send(&Next { iterations, is_end: proposal == END })?;
+            connected.link.send(&NextIterations { iterations, is_end: proposal == END })?;
             self.is_interrupted |= proposal == END;
             return Ok((iterations > 0).then_some(iterations));
         }
-        let Next { iterations, is_end } = agreed.link.receive()?;
+        let NextIterations { iterations, is_end } = connected.link.receive()?;
         self.is_interrupted |= is_end;
         if iterations > MAX_ITERATIONS {
-            return Err(Failure::OtherEnd(format!("it wants {iterations} iterations at once")));
+            return Err(Failure::OtherEnd(format!("it requests {iterations} iterations at once")));
         }
         Ok((iterations > 0).then_some(iterations))
     }
 
     fn part(
         &mut self,
-        agreed: &mut Agreed<'_>,
+        connected: &mut ConnectedEnd<'_>,
         case: PlannedCase<'_>,
     ) -> Result<CaseTimes, Failure> {
-        let (progress, together) = (self.progress, self.together);
+        let (progress, barrier) = (self.progress, self.barrier);
         match self.plan.mode {
             Mode::Throughput | Mode::Messages(_) => {
                 let plain = self.plain.as_deref_mut();
-                throughput::measure(agreed, case, plain, together, progress)
+                throughput::measure(connected, case, plain, barrier, progress)
             }
-            Mode::Bidirectional => bidirectional::measure(agreed, case, together, progress),
+            Mode::Bidirectional => bidirectional::measure(connected, case, barrier, progress),
             Mode::Latency => {
                 let plain = self.plain.as_deref().map(PlainSockets::first);
-                latency::measure(agreed, case, plain, progress)
+                latency::measure(connected, case, plain, progress)
             }
-            Mode::OneSided(one_sided) => one_sided::measure(agreed, case, one_sided, progress),
-            Mode::Notifications => notifications::measure(agreed, case, progress),
+            Mode::OneSided(one_sided) => one_sided::measure(connected, case, one_sided, progress),
+            Mode::Notifications => notifications::measure(connected, case, progress),
         }
     }
 }
 
 /// Exchanges the times of both ends. Returns the client's times, then the server's.
 fn exchange(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     own: CaseTimes,
 ) -> Result<(CaseTimes, CaseTimes), Failure> {
-    agreed.link.send(&own)?;
-    let theirs = agreed.link.receive()?;
-    let (client, server) = match agreed.role {
+    connected.link.send(&own)?;
+    let theirs = connected.link.receive()?;
+    let (client, server) = match connected.role {
         Role::Client => (own, theirs),
         Role::Server => (theirs, own),
     };
@@ -200,7 +204,7 @@ fn series(case: PlannedCase<'_>, role: Role) -> [usize; 3] {
             [iterations, 0, only_if(plan.baseline)]
         }
         Mode::Messages(_) => [iterations, iterations, only_if(plan.baseline)],
-        // The server's program does nothing that could be measured.
+        // The server's program only waits.
         Mode::OneSided(_) if role == Role::Server => [0; 3],
         Mode::OneSided(OneSided { descriptors, .. }) => [iterations, only_if(descriptors > 1), 0],
     }
@@ -238,9 +242,9 @@ mod tests {
                 busy,
             }
         };
-        connect_both(|agreed| {
-            let seed = if agreed.role == Role::Client { client_seed } else { server_seed };
-            measure(agreed, &plan(seed), &Output::nowhere(), None).unwrap()
+        connect_both(|connected| {
+            let seed = if connected.role == Role::Client { client_seed } else { server_seed };
+            measure(connected, &plan(seed), &Output::nowhere(), None).unwrap()
         })
     }
 
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_what_was_sent_show_at_both_ends() {
+    fn wrong_bytes_are_reported_at_both_ends() {
         let [sent, received] = measure_both(Mode::Throughput, 1, 2);
         let batch = Mode::Messages(Batch { messages: 20, is_scattered: true });
         let others = [

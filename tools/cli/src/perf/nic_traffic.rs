@@ -3,18 +3,18 @@
 use serde::Serialize;
 use tcpx_core::Session;
 
-/// One NIC. Messages that travel on the control link are not counted.
+/// Traffic over one NIC, without messages on the control link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct NicTraffic {
     pub(super) nic: String,
-    /// Sent and received.
+    /// Bytes sent and received.
     pub(super) bytes: u64,
-    /// Its part of the case's rate.
+    /// Share of the case's rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) gb_per_s: Option<f64>,
 }
 
-/// Since the session exists.
+/// Returns the traffic of each NIC since the session was opened.
 pub(super) fn of(session: &Session) -> Vec<NicTraffic> {
     let nics = session.stats().nics.into_iter();
     let traffic = nics.map(|nic| NicTraffic {

@@ -1,5 +1,5 @@
-//! Notifications there and back: the client's notification comes back from the server with the same
-//! bytes. The client's clock runs from sending one until the answer has been taken out.
+//! Round trips of notifications: the server sends the client's notification back with the same
+//! bytes. The client's clock runs from sending one until it has read the answer.
 
 use std::time::Instant;
 
@@ -10,34 +10,34 @@ use super::samples::nanos;
 use super::times::CaseTimes;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Role};
+use crate::rendezvous::{ConnectedEnd, Role};
 
 /// Measures one size.
 pub(super) fn measure(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    match agreed.role {
-        Role::Client => ping(agreed, case, progress),
-        Role::Server => pong(agreed, case, progress),
+    match connected.role {
+        Role::Client => ping(connected, case, progress),
+        Role::Server => pong(connected, case, progress),
     }
 }
 
 fn ping(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
     let mut sent = vec![0; usize::try_from(case.bytes).unwrap_or(usize::MAX)];
-    let Go = agreed.link.receive()?;
+    let Go = connected.link.receive()?;
     for trip in 0..case.iterations {
         progress.step("");
         pattern(case, trip).write(Content::Sent, 0, &mut sent);
         let start = Instant::now();
-        agreed.session.notify(agreed.peer(), &sent)?;
-        let answer = agreed.link.measured_note()?;
+        connected.session.notify(connected.peer(), &sent)?;
+        let answer = connected.link.next_notification()?;
         let nanos = nanos(start.elapsed());
         check(case, trip, &answer, &mut times);
         times.session_ns.extend(case.is_counted(trip).then_some(nanos));
@@ -46,18 +46,18 @@ fn ping(
 }
 
 fn pong(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
-    agreed.link.send(&Go)?;
+    connected.link.send(&Go)?;
     for trip in 0..case.iterations {
         progress.step("");
-        let note = agreed.link.measured_note()?;
-        agreed.session.notify(agreed.peer(), &note)?;
+        let note = connected.link.next_notification()?;
+        connected.session.notify(connected.peer(), &note)?;
         check(case, trip, &note, &mut times);
-        // It is not kept.
+        // The server holds no notification.
         times.session_ns.extend(case.is_counted(trip).then_some(0));
     }
     Ok(times)
@@ -71,7 +71,7 @@ fn check(case: PlannedCase<'_>, trip: u64, note: &[u8], times: &mut CaseTimes) {
     let bytes = case.bytes;
     times.note(pattern(case, trip).check(0, note), trip, bytes, "notifications");
     if note.len() as u64 != bytes {
-        let text = || format!("a notification of {} bytes came as one of {bytes}", note.len());
+        let text = || format!("a notification of {bytes} bytes arrived with {}", note.len());
         times.mismatch.get_or_insert_with(text);
     }
 }

@@ -1,5 +1,4 @@
-//! Measurement of every GPU with every NIC, one pair after the other: each with sessions of its own
-//! at both ends.
+//! Measurement of every GPU with every NIC, one pair after the other, each with sessions of its own.
 
 use std::cell::RefCell;
 use std::thread::sleep;
@@ -9,7 +8,7 @@ use serde::Serialize;
 use tcpx_core::Session;
 
 use super::args::PerfArgs;
-use super::both_ends::{measure_ends, verdict};
+use super::both_ends::{measure_ends, outcome};
 use super::csv;
 use super::figures::CaseFigures;
 use super::output::{Format, Output};
@@ -18,16 +17,16 @@ use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::input::ByteSize;
 use crate::output::{print, print_json};
-use crate::session::{Pair, Setup};
+use crate::session::{GpuNicPair, SessionSetup};
 
-/// Interval at which a busy server is asked again.
+/// Interval at which a busy server is tried again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What both ends have measured over a pair.
+/// Report of a pair.
 #[derive(Debug, Serialize)]
 struct PairReport {
     #[serde(flatten)]
-    pair: Pair,
+    pair: GpuNicPair,
     #[serde(flatten)]
     report: Report,
 }
@@ -37,15 +36,15 @@ struct PairReports<'a> {
     pairs: &'a [PairReport],
 }
 
-/// Measures all, and shows each as it comes. After wrong bytes the measurement goes on, and ends
-/// with the first.
+/// Measures all pairs, and prints each as it is measured. After wrong bytes the measurement goes on,
+/// and returns the first failure at the end.
 pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
     let mut reports: Vec<PairReport> = Vec::new();
     for pair in pairs(args)? {
         let mut args = args.clone();
-        args.ends.session.choose(pair.clone());
+        args.ends.session.use_pair(pair.clone());
         let measured = RefCell::new(None);
-        again_while_busy(&args, || {
+        retry_while_busy(&args, || {
             measure_ends(&args, &Output::nowhere(), |report| {
                 measured.replace(Some(report));
                 Ok(())
@@ -62,12 +61,12 @@ pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
     if format == Format::Json {
         print_json(&PairReports { pairs: &reports })?;
     }
-    reports.iter().try_for_each(|it| verdict(&it.report))
+    reports.iter().try_for_each(|it| outcome(&it.report))
 }
 
-/// Measures again while the server is busy. A server that has shown the results of the last pair is
-/// free again in a moment, but does not announce it.
-fn again_while_busy(
+/// Measures again while the server is busy. A server is free again soon after the last pair, which
+/// no event reports.
+fn retry_while_busy(
     args: &PerfArgs,
     mut measure: impl FnMut() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -81,9 +80,9 @@ fn again_while_busy(
 }
 
 /// Returns the GPUs and NICs that were named, or all there are.
-fn pairs(args: &PerfArgs) -> Result<Vec<Pair>, Failure> {
+fn pairs(args: &PerfArgs) -> Result<Vec<GpuNicPair>, Failure> {
     let session = &args.ends.session;
-    let Setup { options, memory } = session.setup(Budget::new(None))?;
+    let SessionSetup { options, memory } = session.setup(Budget::new(None))?;
     let gpus = match (session.gpu, memory.has_gpu()) {
         (Some(gpu), _) => vec![Some(gpu)],
         (None, true) => (0..tcpx_core::gpu_count()).map(Some).collect(),
@@ -96,11 +95,11 @@ fn pairs(args: &PerfArgs) -> Result<Vec<Pair>, Failure> {
             all.nics().iter().map(|nic| nic.name.clone()).collect()
         }
     };
-    let pair = |gpu| nics.iter().map(move |nic| Pair { gpu, nic: nic.clone() });
+    let pair = |gpu| nics.iter().map(move |nic| GpuNicPair { gpu, nic: nic.clone() });
     Ok(gpus.into_iter().flat_map(pair).collect())
 }
 
-fn show(pair: &Pair, report: &Report, format: Format, is_first: bool) -> Result<(), Failure> {
+fn show(pair: &GpuNicPair, report: &Report, format: Format, is_first: bool) -> Result<(), Failure> {
     let gpu = pair.gpu.map_or_else(|| "-".to_owned(), |gpu| gpu.to_string());
     let nic = &pair.nic;
     for (index, case) in report.cases().iter().enumerate() {

@@ -1,25 +1,25 @@
-//! Payload: bytes that both ends can make from a seed, different in each iteration.
+//! Pattern of the payload: bytes that both ends compute from a seed, different in each iteration.
 
-/// Bytes of one iteration. They are made eight at a time, any part without the rest.
+/// Bytes of one iteration. They are computed eight at a time, at any offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     seed: u64,
 }
 
-/// Bytes that are written.
+/// Bytes that a buffer is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// The pattern itself.
     Sent,
-    /// Bytes that all differ from the pattern: a byte of them that is left was never received.
+    /// Bytes that all differ from the pattern: one that is still there was never received.
     Poison,
 }
 
-/// The first byte that is not what was sent.
+/// First byte that differs from the sent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 // The destination was filled with the complement before the receive was posted.
 #[error(
-    "byte {offset} is {found:#04x}, sent was {expected:#04x}{}",
+    "byte {offset} is {found:#04x}, but {expected:#04x} was sent{}",
     if *.found == !.expected { " (it was never written)" } else { "" }
 )]
 pub(super) struct Mismatch {
@@ -50,8 +50,8 @@ impl Pattern {
         mix(self.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// Returns the first received byte that is not the pattern's. The received bytes are those from
-    /// `offset` on, a multiple of 8.
+    /// Returns the first received byte that differs from the pattern. The received bytes are those
+    /// from `offset` on, a multiple of 8.
     pub(super) fn check(self, offset: u64, received: &[u8]) -> Option<Mismatch> {
         (offset / 8..).zip(received.chunks(8)).find_map(|(index, found)| {
             let word = self.word(index);

@@ -23,12 +23,12 @@ const MAX_DURATION_MS: u32 = 86_400_000;
 const MAX_IDLE_MS: u32 = 10_000;
 const MAX_BUSY: u32 = 1024;
 
-/// Most data paths that take turns; each of their messages has a pattern of its own.
-pub(super) const WAYS: u64 = 3;
+/// Most data paths of an iteration; each of their messages has a pattern of its own.
+pub(super) const MAX_PATHS: u64 = 3;
 /// Bytes of the messages that small ones are compared with.
 pub(super) const LARGE_BYTES: u64 = 512 << 10;
 
-/// Measurement of `tcpx perf`.
+/// Plan of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) mode: Mode,
@@ -40,7 +40,7 @@ pub(super) struct Plan {
     pub(super) duration_ms: Option<u32>,
     /// Uncounted iterations before them.
     pub(super) warmup: u32,
-    /// Of the payload.
+    /// Seed of the payload.
     pub(super) seed: u64,
     /// Whether plain sockets are measured as well, in turns.
     pub(super) baseline: bool,
@@ -58,7 +58,7 @@ pub(super) enum Receives {
     /// Before the sender may send
     #[default]
     Ahead,
-    /// When both ends hear "go"; one way only
+    /// When both ends have received "go"; one way only
     Go,
     /// When the message is on its way; with --latency only
     Late,
@@ -161,7 +161,7 @@ impl Mode {
     }
 }
 
-/// Messages that are posted together.
+/// Messages that are posted barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) messages: u32,
@@ -170,7 +170,7 @@ pub(super) struct Batch {
 }
 
 impl Plan {
-    /// Checks whether this end agrees to do it. Numbers from the other end are not trusted.
+    /// Checks the plan. Numbers from the other end are not trusted.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.sizes.is_empty() || self.sizes.len() > MAX_SIZES {
             return Err(format!("{} sizes, 1 to {MAX_SIZES} are possible", self.sizes.len()));
@@ -206,8 +206,7 @@ impl Plan {
                 }
                 if is_scattered && descriptors == 1 {
                     return Err(
-                        "--scattered: with --op write or read only where --descriptors says \
-                                that there are several"
+                        "--scattered: with --op write or read only with several --descriptors"
                             .into(),
                     );
                 }
@@ -239,7 +238,7 @@ impl Plan {
             Receives::Late => self.mode == Mode::Latency,
         };
         if !is_possible {
-            return Err(format!("--receives {}: not with what is measured", self.receives));
+            return Err(format!("--receives {}: not with this kind of measurement", self.receives));
         }
         if self.idle_ms > 0 && self.mode != Mode::Latency {
             return Err("--idle-ms: only with --latency of sends".into());
@@ -264,19 +263,19 @@ fn check_count(count: u32, most: u32, what: &str) -> Result<(), String> {
     }
 }
 
-/// Server: the number of counted iterations that come next; 0: this size is over.
+/// Server's number of the next counted iterations; 0: this size is complete.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Next {
+pub(super) struct NextIterations {
     pub(super) iterations: u32,
-    /// Whether everything else is over too.
+    /// Whether the whole measurement ends.
     pub(super) is_end: bool,
 }
 
-impl Message for Next {
+impl Message for NextIterations {
     const KIND: u16 = 11;
 }
 
-/// Server: go ahead. Either end of a round trip whose receives are posted late: a message comes.
+/// Server's "go" of an iteration; and, where receives are posted late, the notice of a message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Go;
 

@@ -1,4 +1,4 @@
-//! Places of the messages of one iteration, or of the ranges of an operation, in the registration.
+//! Offsets of the messages of one iteration, or of the ranges of an operation, in the registration.
 
 use tcpx_core::{MemoryId, Post};
 
@@ -20,21 +20,21 @@ pub(super) fn large(memory: MemoryId, bytes: u64, message_bytes: u64) -> Vec<Pos
 
 /// Returns the messages of a batch, `message_bytes` each.
 pub(super) fn small(memory: MemoryId, batch: Batch, message_bytes: u64) -> Vec<Post> {
-    let places = places(batch.messages.into(), batch.is_scattered);
-    let post = |(tag, place)| {
-        let offset = place * message_bytes;
+    let slots = slots(batch.messages.into(), batch.is_scattered);
+    let post = |(tag, slot)| {
+        let offset = slot * message_bytes;
         Post { memory, offset, bytes: message_bytes, tag }
     };
-    (0i64..).zip(places).map(post).collect()
+    (0i64..).zip(slots).map(post).collect()
 }
 
-/// Returns `count` neighbouring places in the order in which they are used.
-pub(super) fn places(count: u64, is_scattered: bool) -> impl Iterator<Item = u64> {
+/// Returns `count` neighbouring slots in the order in which they are used.
+pub(super) fn slots(count: u64, is_scattered: bool) -> impl Iterator<Item = u64> {
     let step = if is_scattered { scattering_step(count) } else { 1 };
     (0..count).map(move |index| index * step % count)
 }
 
-/// Returns a step that reaches each of `count` places once and never goes from a place to the next,
+/// Returns a step that reaches each of `count` slots once and never goes from a slot to the next,
 /// if there is one.
 fn scattering_step(count: u64) -> u64 {
     let golden = count * 5 / 8;

@@ -1,15 +1,15 @@
-//! Report of all sizes, as it is printed as one JSON object.
+//! Report of all sizes, which is also the JSON object.
 
 use serde::Serialize;
 use tcpx_doctor::NicGrowth;
 
-use super::columns::Shape;
+use super::columns::TableShape;
 use super::figures::CaseFigures;
 use super::plan::{Mode, Plan, Receives};
-use crate::rendezvous::{Agreed, Role};
+use crate::rendezvous::{ConnectedEnd, Role};
 use crate::session::Memory;
 
-/// A whole run.
+/// Report of a whole run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     #[serde(skip)]
@@ -73,19 +73,19 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Before anything is measured.
-    pub(super) fn new(agreed: &Agreed<'_>, plan: &Plan) -> Self {
-        let stats = agreed.session.stats();
-        let peer = stats.peers.iter().find(|peer| peer.name == agreed.peer());
+    /// Returns the report of a run that begins.
+    pub(super) fn new(connected: &ConnectedEnd<'_>, plan: &Plan) -> Self {
+        let stats = connected.session.stats();
+        let peer = stats.peers.iter().find(|peer| peer.name == connected.peer());
         Self {
             mode: plan.mode,
             op: plan.mode.op(),
             transport: stats.transport,
             plugin_name: stats.plugin_name,
-            memory: agreed.memory,
-            unpack: agreed.unpack.clone(),
+            memory: connected.memory,
+            unpack: connected.unpack.clone(),
             chunk_bytes: peer.map_or(0, |peer| peer.chunk_bytes),
-            channels: agreed.channels,
+            channels: connected.channels,
             depth: plan.mode.one_sided().map(|one_sided| one_sided.depth),
             descriptors: plan.mode.one_sided().map(|one_sided| one_sided.descriptors),
             scattered: match plan.mode {
@@ -107,18 +107,18 @@ impl Report {
             has_baseline: plan.baseline,
             was_interrupted_here: false,
             interrupted: false,
-            role: agreed.role,
+            role: connected.role,
             clients: Vec::new(),
             nic_counters: Vec::new(),
         }
     }
 
-    /// The next size was measured.
+    /// Adds the next size.
     pub(super) fn add(&mut self, case: CaseFigures) {
         self.cases.push(case);
     }
 
-    /// Nothing more comes.
+    /// Completes the report after the last size.
     pub(super) fn finish(&mut self, nic_counters: Vec<NicGrowth>) {
         let largest = self.cases.iter().max_by_key(|case| case.size_bytes);
         self.case = largest.cloned().unwrap_or_default();
@@ -130,12 +130,13 @@ impl Report {
         self.nic_counters = nic_counters;
     }
 
-    /// One for each size.
+    /// Returns the figures of each size.
     pub(super) fn cases(&self) -> &[CaseFigures] {
         &self.cases
     }
 
-    /// Adds, at the server of several, the results of each of its ends, and the figures of all.
+    /// Returns the report of a server with several clients: the results of each, and the figures of
+    /// all.
     pub(super) fn of_clients(reports: Vec<Self>, cases: Vec<CaseFigures>) -> Option<Self> {
         let mut all = reports.first()?.clone();
         all.cases = cases;
@@ -153,8 +154,8 @@ impl Report {
     }
 
     /// Returns the properties of its table.
-    pub(super) fn shape(&self) -> Shape {
-        Shape {
+    pub(super) fn shape(&self) -> TableShape {
+        TableShape {
             mode: self.mode,
             has_baseline: self.has_baseline,
             has_duration: self.duration_s.is_some(),

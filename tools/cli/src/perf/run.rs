@@ -1,11 +1,11 @@
-//! The command, from its flags to its last line.
+//! Command `tcpx perf`, from its flags to its last line.
 
 use super::args::PerfArgs;
-use super::both_ends::{measure_ends, verdict};
+use super::both_ends::{measure_ends, outcome};
 use super::pairs;
 use crate::failure::Failure;
 
-/// Measures, and prints what both ends saw.
+/// Measures, and prints the report.
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let output = args.output();
     if args.pairs {
@@ -13,6 +13,6 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     }
     measure_ends(args, &output, |report| {
         output.end(&report)?;
-        verdict(&report)
+        outcome(&report)
     })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(super) struct Samples(Vec<u64>);
 
 impl Samples {
-    /// `None` without any time.
+    /// Returns the times in order; `None` without any.
     pub(super) fn new(times: &[u64]) -> Option<Self> {
         let mut times = times.to_vec();
         times.sort_unstable();
@@ -46,18 +46,18 @@ impl Samples {
         self.0.iter().sum::<u64>() / self.0.len() as u64
     }
 
-    /// Median by median.
+    /// Returns the ratio of the medians.
     pub(super) fn ratio(&self, under: &Self) -> f64 {
         self.median() as f64 / under.median().max(1) as f64
     }
 }
 
-/// `bytes` in `nanos`, in units of 10^9 bytes a second.
+/// Returns the rate of `bytes` in `nanos`, in units of 10^9 bytes a second.
 pub(super) fn gb_per_s(bytes: u64, nanos: u64) -> f64 {
     bytes as f64 / nanos.max(1) as f64
 }
 
-/// A duration in ns.
+/// Returns a duration in ns.
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

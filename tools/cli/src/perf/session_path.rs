@@ -2,19 +2,19 @@
 
 use tcpx_core::{Post, Transfer};
 
-use super::contents::Contents;
-use super::data_path::{DataPath, Payload, Step};
+use super::data_path::{DataPath, PathStep, Payload};
 use super::pattern::{Content, Mismatch};
+use super::test_buffer::TestBuffer;
 use crate::failure::Failure;
 
 /// A registration, used by one transfer at a time.
 pub(super) struct SessionPath<'a> {
-    pub(super) contents: Contents<'a>,
+    pub(super) buffer: TestBuffer<'a>,
     pub(super) peer: &'static str,
     pub(super) name: &'static str,
-    /// The messages of one transfer; together they cover what is prepared and checked.
+    /// Messages of one transfer, which together cover the buffer.
     pub(super) posts: Vec<Post>,
-    /// From its preparation to the next check.
+    /// Transfer of the current iteration, from its preparation to the check.
     pub(super) transfer: Option<Transfer>,
 }
 
@@ -23,22 +23,22 @@ impl DataPath for SessionPath<'_> {
         self.name
     }
 
-    fn run(&mut self, step: Step, payload: Payload) -> Result<Option<Mismatch>, Failure> {
+    fn run(&mut self, step: PathStep, payload: Payload) -> Result<Option<Mismatch>, Failure> {
         match (step, &self.transfer) {
-            (Step::Prepare(content), _) => self.prepare(content, payload)?,
-            (Step::Check, _) => return self.check(payload),
-            (Step::Send, Some(transfer)) => {
+            (PathStep::Prepare(content), _) => self.prepare(content, payload)?,
+            (PathStep::Check, _) => return self.check(payload),
+            (PathStep::Send, Some(transfer)) => {
                 transfer.post_send_batch(&self.posts)?;
-                self.contents.budget.wait(transfer)?;
+                self.buffer.budget.wait(transfer)?;
             }
-            (Step::Post, Some(transfer)) => {
+            (PathStep::Post, Some(transfer)) => {
                 transfer.post_recv_batch(&self.posts)?;
-                // The sender learns of the receive before it hears "go".
-                self.contents.session.progress();
+                // The posted receive is sent to the sender before "go".
+                self.buffer.session.progress();
             }
-            (Step::Wait, Some(transfer)) => self.contents.budget.wait(transfer)?,
+            (PathStep::Wait, Some(transfer)) => self.buffer.budget.wait(transfer)?,
             // Nothing was prepared, so there is nothing to move.
-            (Step::Send | Step::Post | Step::Wait, None) => {}
+            (PathStep::Send | PathStep::Post | PathStep::Wait, None) => {}
         }
         Ok(None)
     }
@@ -48,13 +48,13 @@ impl SessionPath<'_> {
     fn prepare(&mut self, content: Content, payload: Payload) -> Result<(), Failure> {
         // The use of the memory before this must be over.
         self.transfer = None;
-        self.contents.write(content, payload)?;
-        self.transfer = Some(self.contents.session.create_transfer(self.peer)?);
+        self.buffer.write(content, payload)?;
+        self.transfer = Some(self.buffer.session.create_transfer(self.peer)?);
         Ok(())
     }
 
     fn check(&mut self, payload: Payload) -> Result<Option<Mismatch>, Failure> {
         self.transfer = None;
-        self.contents.check(payload)
+        self.buffer.check(payload)
     }
 }

@@ -25,10 +25,10 @@ enum Stage {
 
 /// One end's times of one case, in ns, idle time left out: a number for each [`Stage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stages([u64; 7]);
+pub(super) struct StageTimes([u64; 7]);
 
-impl Stages {
-    /// Of a session, since it exists.
+impl StageTimes {
+    /// Returns the times of a session since it was opened.
     pub(super) fn of(session: &Session) -> Self {
         let stats = session.stats();
         let (stages, staging) = (stats.stages, stats.staging.unwrap_or_default());
@@ -65,7 +65,7 @@ impl Stages {
 
 /// Both ends of a case in shares of the time in which anything was under way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Shares {
+pub(super) struct StageShares {
     /// Receiver: only the network, or the sender behind it, was waited for.
     pub(super) receiver_network: f64,
     /// Receiver: the network was waited for while chunks were being unpacked.
@@ -82,9 +82,9 @@ pub(super) struct Shares {
     pub(super) bound_by: &'static str,
 }
 
-impl Shares {
+impl StageShares {
     /// Returns `None` where the receiver waited for no known stage.
-    pub(super) fn new(sender: &Stages, receiver: &Stages, channels: u16) -> Option<Self> {
+    pub(super) fn new(sender: &StageTimes, receiver: &StageTimes, channels: u16) -> Option<Self> {
         let (sent, received) = (sender.total_ns(), receiver.total_ns());
         if received == 0 {
             return None;
@@ -104,11 +104,10 @@ impl Shares {
         Some(shares)
     }
 
-    /// Returns the one stage that was waited for most of the time while the others were not, if
-    /// there is one.
+    /// Returns the stage that bounds the run, in words, if there is a single one.
     fn bound(&self) -> &'static str {
         const MOST: f64 = 0.5;
-        /// A stage that is hardly ever idle holds up those behind it.
+        /// A stage that is hardly ever idle bounds those behind it.
         const ALWAYS: f64 = 0.9;
         if self.receiver_submit > MOST {
             "the receiver's processor, which unpacks the chunks or hands them to the GPU"
@@ -128,7 +127,7 @@ impl Shares {
 
 /// Stages of an end, in the order of [`Stage`].
 #[cfg(test)]
-impl From<[u64; 7]> for Stages {
+impl From<[u64; 7]> for StageTimes {
     fn from(ns: [u64; 7]) -> Self {
         Self(ns)
     }
@@ -138,14 +137,14 @@ impl From<[u64; 7]> for Stages {
 mod tests {
     use super::*;
 
-    fn receiver(receiving: u64, both: u64, unpacking: u64, submitting: u64) -> Stages {
-        Stages([0, receiving, both, unpacking, submitting, 0, 0])
+    fn receiver(receiving: u64, both: u64, unpacking: u64, submitting: u64) -> StageTimes {
+        StageTimes([0, receiving, both, unpacking, submitting, 0, 0])
     }
 
     #[test]
     fn shares_are_of_the_busy_time_and_name_what_bounds_it() {
-        let sender = |copying_down| Stages([100, 0, 0, 0, 0, copying_down, 0]);
-        let shares = Shares::new(&sender(40), &receiver(60, 20, 10, 10), 2).unwrap();
+        let sender = |copying_down| StageTimes([100, 0, 0, 0, 0, copying_down, 0]);
+        let shares = StageShares::new(&sender(40), &receiver(60, 20, 10, 10), 2).unwrap();
         assert_eq!((shares.receiver_network, shares.receiver_network_and_unpack), (0.6, 0.2));
         assert_eq!((shares.receiver_unpack, shares.receiver_submit), (0.1, 0.1));
         assert_eq!(shares.sender_copies_down, 0.2, "of two channels");
@@ -155,19 +154,19 @@ mod tests {
             (receiver(10, 20, 10, 60), "the receiver's processor"),
             (receiver(10, 10, 40, 40), "no single stage"),
         ] {
-            let bound = Shares::new(&sender(40), &stages, 2).unwrap().bound_by;
+            let bound = StageShares::new(&sender(40), &stages, 2).unwrap().bound_by;
             assert!(bound.starts_with(words), "{bound}");
         }
-        let bound = Shares::new(&sender(190), &receiver(60, 20, 10, 10), 2).unwrap().bound_by;
+        let bound = StageShares::new(&sender(190), &receiver(60, 20, 10, 10), 2).unwrap().bound_by;
         assert_eq!(bound, "the sender's copies from its GPU");
-        assert_eq!(Shares::new(&sender(40), &Stages::default(), 2), None);
+        assert_eq!(StageShares::new(&sender(40), &StageTimes::default(), 2), None);
     }
 
     #[test]
     fn only_what_came_since_counts() {
         let before = receiver(10, 1, 2, 3);
-        let after = Stages([0, 15, 1, 5, 3, 0, 7]);
-        let expected = Stages([0, 5, 0, 3, 0, 0, 7]);
+        let after = StageTimes([0, 15, 1, 5, 3, 0, 7]);
+        let expected = StageTimes([0, 5, 0, 3, 0, 0, 7]);
         assert_eq!(after.since(&before), expected);
     }
 }

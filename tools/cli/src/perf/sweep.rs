@@ -5,11 +5,11 @@ use std::str::FromStr;
 use crate::input::ByteSize;
 
 const FACTOR: u64 = 4;
-/// Without limits of its own: of throughput, and of latency.
+/// Default limits, of throughput and of latency.
 const STREAM: (u64, u64) = (4 << 10, 64 << 20);
 const LATENCY: (u64, u64) = (64, 4 << 20);
 
-/// What `--sweep` was given.
+/// Value of `--sweep`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sweep {
     range: Option<(u64, u64)>,
@@ -17,7 +17,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// The sizes, the last one always among them.
+    /// Returns the sizes, which end with the last one.
     pub(super) fn sizes(self, is_latency: bool) -> Vec<u64> {
         let (from, to) = self.range.unwrap_or(if is_latency { LATENCY } else { STREAM });
         let next = |size: &u64| size.checked_mul(self.factor);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_an_example() {
+    fn an_invalid_sweep_is_refused_with_an_example() {
         for text in ["", "client", "1", "1025", "1..2:x", "..", "4K..", "8K..4K", "4K..1X", "a:2"] {
             let error = text.parse::<Sweep>().unwrap_err();
             assert!(

@@ -222,9 +222,9 @@ fn stages(case: &CaseFigures) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::columns::Shape;
+    use crate::perf::columns::TableShape;
     use crate::perf::plan::{Batch, Direction, OneSided};
-    use crate::perf::stages::{Shares, Stages};
+    use crate::perf::stages::{StageShares, StageTimes};
 
     #[test]
     fn no_table_is_wider_than_a_terminal() {
@@ -245,7 +245,7 @@ mod tests {
             for flags in 0..8 {
                 let [has_baseline, has_duration, is_incast] =
                     [1, 2, 4].map(|flag| flags & flag != 0);
-                let columns = columns(Shape { mode, has_baseline, has_duration, is_incast });
+                let columns = columns(TableShape { mode, has_baseline, has_duration, is_incast });
                 let width: usize = columns.iter().map(|column| column.width + 2).sum();
                 assert!(width <= COLUMNS + 2, "{mode:?} {flags}: {width}");
                 assert!(columns.iter().all(|column| column.heading.len() <= column.width));
@@ -279,9 +279,9 @@ mod tests {
     fn stages_are_said_where_they_are_known() {
         let mut case = CaseFigures { size_bytes: 64 << 20, ..CaseFigures::default() };
         assert_eq!(stages(&case), None);
-        let end = Stages::from([8, 0, 0, 0, 0, 4, 0]);
-        let other = Stages::from([0, 3, 0, 1, 0, 0, 0]);
-        case.stages = Shares::new(&end, &other, 1);
+        let end = StageTimes::from([8, 0, 0, 0, 0, 4, 0]);
+        let other = StageTimes::from([0, 3, 0, 1, 0, 0, 0]);
+        case.stages = StageShares::new(&end, &other, 1);
         let text = stages(&case).unwrap();
         for words in ["64 MiB", "network 75.0 %", "unpack 25.0 %", "GPU 50.0 %", "Bound by: the n"]
         {

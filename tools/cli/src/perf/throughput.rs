@@ -3,35 +3,35 @@
 
 use std::time::Instant;
 
+use super::barrier::Barrier;
 use super::baseline::PlainSockets;
 use super::case::PlannedCase;
-use super::contents::Contents;
-use super::data_path::{DataPath, Payload, Step};
+use super::data_path::{DataPath, PathStep, Payload};
 use super::pattern::{Content, Mismatch, Pattern};
-use super::plan::{Go, LARGE_BYTES, Mode, Receives, WAYS};
+use super::plan::{Go, LARGE_BYTES, MAX_PATHS, Mode, Receives};
 use super::posts;
 use super::samples::nanos;
 use super::session_path::SessionPath;
+use super::test_buffer::TestBuffer;
 use super::times::CaseTimes;
-use super::together::Together;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{Agreed, Role, SessionLink};
+use crate::rendezvous::{ConnectedEnd, Role, SessionLink};
 
 /// Measures one size. Both ends walk through the same iterations.
 pub(super) fn measure(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     plain: Option<&mut PlainSockets>,
-    together: Option<&Together>,
+    barrier: Option<&Barrier>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let (session, peer) = (agreed.session, agreed.peer());
-    let (total, budget) = (case.total_bytes(), agreed.link.budget());
-    let memory = session.allocate(total, agreed.memory.memory_type())?;
+    let (session, peer) = (connected.session, connected.peer());
+    let (total, budget) = (case.total_bytes(), connected.link.budget());
+    let memory = session.allocate(total, connected.memory.memory_type())?;
     let path = |name, posts| {
-        let contents = Contents { session, memory, budget };
-        SessionPath { contents, peer, name, posts, transfer: None }
+        let buffer = TestBuffer { session, memory, budget };
+        SessionPath { buffer, peer, name, posts, transfer: None }
     };
     let (mut own, mut large) = match case.plan.mode {
         Mode::Messages(batch) => {
@@ -41,43 +41,45 @@ pub(super) fn measure(
         }
         _ => (path("the session", posts::whole(memory, total)), None),
     };
-    let mut ways = vec![Way { series: |times| &mut times.session_ns, path: &mut own }];
-    ways.extend(large.as_mut().map(|path| Way { series: |times| &mut times.large_ns, path }));
-    ways.extend(plain.map(|path| Way { series: |times| &mut times.raw_ns, path }));
-    let times = take_turns(agreed, case, &mut ways, together, progress)?;
+    let mut ways = vec![MeasuredPath { series: |times| &mut times.session_ns, path: &mut own }];
+    ways.extend(
+        large.as_mut().map(|path| MeasuredPath { series: |times| &mut times.large_ns, path }),
+    );
+    ways.extend(plain.map(|path| MeasuredPath { series: |times| &mut times.raw_ns, path }));
+    let times = take_turns(connected, case, &mut ways, barrier, progress)?;
     drop((own, large));
     session.deregister_memory(memory)?;
     Ok(times)
 }
 
 /// Data path, and the series of its times.
-struct Way<'a> {
+struct MeasuredPath<'a> {
     series: fn(&mut CaseTimes) -> &mut Vec<u64>,
     path: &'a mut dyn DataPath,
 }
 
 fn take_turns(
-    agreed: &mut Agreed<'_>,
+    connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
-    ways: &mut [Way<'_>],
-    together: Option<&Together>,
+    ways: &mut [MeasuredPath<'_>],
+    barrier: Option<&Barrier>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
-    let (role, bytes) = (agreed.role, case.total_bytes());
+    let (role, bytes) = (connected.role, case.total_bytes());
     let is_ahead = case.plan.receives == Receives::Ahead;
     for iteration in 0..case.iterations {
         for turn in 0..ways.len() {
-            // None of them always comes first.
+            // The paths take the first turn alternately.
             let index = (turn + iteration as usize) % ways.len();
-            let Way { series, path } = &mut ways[index];
-            let message = case.first_message + WAYS * iteration + index as u64;
+            let MeasuredPath { series, path } = &mut ways[index];
+            let message = case.first_message + MAX_PATHS * iteration + index as u64;
             let payload = Payload { pattern: Pattern::new(case.plan.seed, message), bytes };
             let nanos = match role {
-                Role::Client => send(&mut agreed.link, *path, payload)?,
+                Role::Client => send(&mut connected.link, *path, payload)?,
                 Role::Server => {
                     let (nanos, mismatch) =
-                        receive(&mut agreed.link, *path, payload, is_ahead, together)?;
+                        receive(&mut connected.link, *path, payload, is_ahead, barrier)?;
                     times.note(mismatch, iteration, bytes, path.name());
                     nanos
                 }
@@ -97,10 +99,10 @@ fn send(
     path: &mut dyn DataPath,
     payload: Payload,
 ) -> Result<u64, Failure> {
-    path.run(Step::Prepare(Content::Sent), payload)?;
+    path.run(PathStep::Prepare(Content::Sent), payload)?;
     let Go = link.receive()?;
     let start = Instant::now();
-    path.run(Step::Send, payload)?;
+    path.run(PathStep::Send, payload)?;
     Ok(nanos(start.elapsed()))
 }
 
@@ -109,21 +111,21 @@ fn receive(
     path: &mut dyn DataPath,
     payload: Payload,
     is_ahead: bool,
-    together: Option<&Together>,
+    barrier: Option<&Barrier>,
 ) -> Result<(u64, Option<Mismatch>), Failure> {
-    path.run(Step::Prepare(Content::Poison), payload)?;
+    path.run(PathStep::Prepare(Content::Poison), payload)?;
     if is_ahead {
-        path.run(Step::Post, payload)?;
+        path.run(PathStep::Post, payload)?;
     }
-    if let Some(together) = together {
-        together.meet(1, link.budget().step())?;
+    if let Some(barrier) = barrier {
+        barrier.wait(1, link.budget().step())?;
     }
     let start = Instant::now();
     link.send(&Go)?;
     if !is_ahead {
-        path.run(Step::Post, payload)?;
+        path.run(PathStep::Post, payload)?;
     }
-    path.run(Step::Wait, payload)?;
+    path.run(PathStep::Wait, payload)?;
     let time = nanos(start.elapsed());
-    Ok((time, path.run(Step::Check, payload)?))
+    Ok((time, path.run(PathStep::Check, payload)?))
 }

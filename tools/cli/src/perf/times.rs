@@ -3,26 +3,27 @@
 use serde::{Deserialize, Serialize};
 
 use super::pattern::Mismatch;
-use super::stages::Stages;
+use super::stages::StageTimes;
 use crate::rendezvous::Message;
 use crate::session::RESULT_LIMIT;
 
-/// Times of one case at one end, in ns. In round trips the client's are there and back, and the
-/// server's are those for which it kept a message before it answered.
+/// Times of one case at one end, in ns. In round trips the client's are those of the whole trips,
+/// and the server's are those for which it held a message before it answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CaseTimes {
     pub(super) session_ns: Vec<u64>,
-    /// Of the same bytes in large messages, or in one range; empty where only one way is measured.
+    /// Times of the same bytes in large messages, or in one range; empty where these are not
+    /// measured.
     pub(super) large_ns: Vec<u64>,
     /// Processor time at the client for a repeated post of an operation; empty for sends.
     pub(super) repost_ns: Vec<u64>,
-    /// Of plain sockets; empty without them.
+    /// Times of plain sockets; empty without them.
     pub(super) raw_ns: Vec<u64>,
     /// Breakdown of the session's time.
-    pub(super) stages: Stages,
-    /// Whether this end asks for an end of the run.
+    pub(super) stages: StageTimes,
+    /// Whether this end was interrupted.
     pub(super) is_interrupted: bool,
-    /// The first wrong byte this end saw, in words.
+    /// First wrong byte at this end, in words.
     pub(super) mismatch: Option<String>,
 }
 
@@ -34,7 +35,7 @@ impl Message for CaseTimes {
 }
 
 impl CaseTimes {
-    /// Adds those of the next part.
+    /// Adds the times of the next part.
     pub(super) fn add(&mut self, part: Self) {
         self.session_ns.extend(part.session_ns);
         self.large_ns.extend(part.large_ns);
@@ -45,7 +46,7 @@ impl CaseTimes {
         self.mismatch = self.mismatch.take().or(part.mismatch);
     }
 
-    /// Remembers the first wrong byte.
+    /// Records the first wrong byte.
     pub(super) fn note(
         &mut self,
         mismatch: Option<Mismatch>,

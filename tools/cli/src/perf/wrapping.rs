@@ -3,7 +3,7 @@
 /// Widest line.
 pub(super) const COLUMNS: usize = 80;
 
-/// Words in lines of at most [`COLUMNS`], where words are not longer. Line breaks stay.
+/// Wraps a text at [`COLUMNS`]. Longer words and line breaks stay.
 pub(super) fn wrap(text: &str) -> String {
     let lines = text.lines().map(wrap_line);
     lines.collect::<Vec<String>>().join("\n")

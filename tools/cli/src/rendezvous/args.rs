@@ -19,8 +19,7 @@ pub(crate) struct EndsArgs {
     end: Option<Role>,
 
     /// The server's host name or address, with :PORT if it is not --port [client only]
-    // Text, not an address: about a server's text the command can say more than that it cannot be
-    // read.
+    // Text, not an address: the command has better errors about it than clap.
     #[arg(value_name = "ADDR")]
     address: Option<String>,
 
@@ -32,17 +31,17 @@ pub(crate) struct EndsArgs {
     #[arg(long, value_name = "IP", help_heading = "Connection")]
     pub(super) bind: Option<IpAddr>,
 
-    /// Only ends that know the same token meet: auto (the server makes one and shows it), a token
-    /// of at least 12 letters, or @FILE, which holds one. It is proven, never sent. Without it
-    /// every host that reaches the server's port takes part: for trusted networks only [server,
+    /// Connect only ends that know the same token: auto (the server makes one and shows it), a
+    /// token of at least 12 letters, or @FILE, which holds one. It is proven, never sent. Without it
+    /// any host that reaches the server's port can connect: for trusted networks only [server,
     /// client]
     #[arg(long, value_name = "auto|@FILE|TOKEN", value_parser = token_choice,
           help_heading = "Connection")]
     token: Option<TokenChoice>,
 
-    /// Serve one client after the other until interrupted; who comes meanwhile waits 3 s for its
-    /// turn, and hears then that the server is busy. --timeout is for each client then [server
-    /// only]
+    /// Serve one client after the other until interrupted; a client that connects meanwhile waits
+    /// 3 s for its turn, and is then refused because the server is busy. --timeout is for each
+    /// client then [server only]
     #[arg(long, help_heading = "Connection")]
     pub(crate) forever: bool,
 
@@ -57,7 +56,7 @@ pub(crate) struct EndsArgs {
     #[arg(long, hide = true, requires = "parent")]
     pub(super) dial: Option<SocketAddr>,
 
-    /// Process that started this one and must not be outlived.
+    /// Process that started this one; this one dies with it.
     #[arg(long, hide = true)]
     parent: Option<u32>,
 
@@ -66,19 +65,18 @@ pub(crate) struct EndsArgs {
 }
 
 impl EndsArgs {
-    /// The process that runs both ends is the client.
+    /// Returns the role of this process; one that runs both ends is the client.
     pub(crate) fn role(&self) -> Role {
         self.end.unwrap_or(Role::Client)
     }
 
-    /// Returns whether another process of this command started this one and speaks for both.
+    /// Returns whether another process of this command started this one and prints for both.
     pub(crate) fn is_started_end(&self) -> bool {
         self.dial.is_some()
     }
 
-    /// Checks rules that clap cannot check, and ties this process to the process that started it.
-    /// From now on the command's time runs. Returns the address of the server, if this process is a
-    /// client.
+    /// Checks rules that clap cannot check, makes this process die with its parent, and starts the
+    /// command's time. Returns the address of the server, if this process is a client.
     pub(super) fn begin(&self, command: &str) -> Result<(Budget, Option<ServerAddress>), Failure> {
         let budget = Budget::new(self.timeout.map(|timeout| timeout.0));
         let server = match (self.end, &self.address) {
@@ -100,7 +98,7 @@ impl EndsArgs {
         if self.role() == Role::Client {
             self.refuse_servers_flags()?;
         }
-        self.parent.map_or(Ok(()), process::live_with)?;
+        self.parent.map_or(Ok(()), process::die_with_parent)?;
         Ok((budget, server))
     }
 }
@@ -111,7 +109,7 @@ impl EndsArgs {
         self.token.as_ref().map(|choice| choice.token(self.role())).transpose()
     }
 
-    /// Returns the time of one meeting of several. It begins now.
+    /// Starts the time of one rendezvous of several.
     pub(crate) fn budget(&self) -> Budget {
         Budget::new(self.timeout.map(|timeout| timeout.0))
     }

@@ -6,38 +6,37 @@ use std::time::Duration;
 use serde::Serialize;
 use tcpx_core::Session;
 
-use super::agreed::Agreed;
-use super::link::{DoorLink, encode};
+use super::connected_end::ConnectedEnd;
+use super::link::{RendezvousLink, encode};
 use super::message::{Answer, Request};
 use super::role::Role;
 use super::token::Token;
 use crate::failure::{ConnectionError, Failure};
 use crate::session::{Memory, SessionRequest};
 
-/// Times that the client dials a server that hangs up before it has said anything, and the pause
-/// after each.
-const MOST_DIALS: u32 = 10;
-const DIAL_AGAIN: Duration = Duration::from_millis(100);
+/// Most dials of a server that closes the connection before its greeting, and the pause after each.
+const MAX_DIALS: u32 = 10;
+const DIAL_PAUSE: Duration = Duration::from_millis(100);
 
-/// Server that agrees to the request of this end, and whose session waits.
-pub(super) struct Accepted {
+/// Request that the server has accepted, and the address of its session.
+pub(super) struct AcceptedRequest {
     memory: Memory,
     conn_info: Vec<u8>,
     unpack: String,
 }
 
-/// Greets the server. A server that gets many connections at once hangs up on the first of them, so
-/// the client dials it again, a few times, where it can.
+/// Greets the server. A server with many connections at once closes the oldest, so the client dials
+/// again, a few times, where it can.
 pub(super) fn greet(
-    link: &mut DoorLink,
+    link: &mut RendezvousLink,
     token: Option<&Token>,
-    mut dial: Option<impl FnMut() -> Result<DoorLink, Failure>>,
+    mut dial: Option<impl FnMut() -> Result<RendezvousLink, Failure>>,
 ) -> Result<(), Failure> {
-    for _ in 1..MOST_DIALS {
+    for _ in 1..MAX_DIALS {
         match (link.greet(Role::Client, token), &mut dial) {
             (Err(Failure::Connection(ConnectionError::Closed { peer, .. })), Some(dial)) => {
-                tracing::debug!(server = %peer, "The server hung up; it is dialled again");
-                sleep(DIAL_AGAIN);
+                tracing::debug!(server = %peer, "The server closed the connection; dialling again");
+                sleep(DIAL_PAUSE);
                 *link = dial()?;
             }
             (greeted, _) => return greeted,
@@ -48,36 +47,36 @@ pub(super) fn greet(
 
 /// Sends the request of this end to a server that was greeted.
 pub(super) fn ask(
-    link: &mut DoorLink,
+    link: &mut RendezvousLink,
     command: &str,
     session: SessionRequest,
     plan: &impl Serialize,
-) -> Result<Accepted, Failure> {
+) -> Result<AcceptedRequest, Failure> {
     tracing::debug!(server = %link.peer(), "Bootstrap connection established");
     let (command, plan, memory) = (command.to_owned(), encode(plan)?, session.memory);
     link.send(&Request { command, session, plan })?;
     match link.receive()? {
         Answer::Refused { reason } => Err(Failure::Refused(reason)),
         Answer::Busy { with } => Err(Failure::Busy(with)),
-        Answer::Accepted { conn_info, unpack } => Ok(Accepted { memory, conn_info, unpack }),
+        Answer::Accepted { conn_info, unpack } => Ok(AcceptedRequest { memory, conn_info, unpack }),
     }
 }
 
-impl Accepted {
+impl AcceptedRequest {
     /// Connects this end's session.
     pub(super) fn connect<'a>(
         self,
-        link: &DoorLink,
+        link: &RendezvousLink,
         session: &'a Session,
-    ) -> Result<Agreed<'a>, Failure> {
+    ) -> Result<ConnectedEnd<'a>, Failure> {
         let server = Role::Server.name();
         session.load_remote_conn_info(server, &self.conn_info)?;
         tracing::debug!("Connecting to the server's session");
         session.start_connect(server)?;
-        link.while_there(session, server, "connecting to its session")?;
+        link.wait_for_session(session, server, "connecting to its session")?;
         // A lost connection takes no more messages, so the session is not connected again.
         session.forget_remote_conn_info(server)?;
-        Agreed::new(link, session, Role::Client, self.memory, self.unpack)
+        ConnectedEnd::new(link, session, Role::Client, self.memory, self.unpack)
     }
 }
 
@@ -88,23 +87,24 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
 
-    /// Hangs up on the first `hang_ups` clients, and then greets one.
-    fn server(listener: &TcpListener, hang_ups: u32) -> Option<DoorLink> {
+    /// Closes the connections of the first `hang_ups` clients, and then greets one.
+    fn server(listener: &TcpListener, hang_ups: u32) -> Option<RendezvousLink> {
         for _ in 0..hang_ups {
             drop(listener.accept().unwrap());
         }
         let stream = listener.accept().ok()?.0;
-        let mut link = DoorLink::new(stream, Budget::new(None)).unwrap();
+        let mut link = RendezvousLink::new(stream, Budget::new(None)).unwrap();
         link.greet(Role::Server, None).unwrap();
         Some(link)
     }
 
     #[test]
-    fn a_server_that_hangs_up_is_dialled_again_for_a_while() {
-        for hang_ups in [0, MOST_DIALS - 1, MOST_DIALS] {
+    fn a_server_that_closes_the_connection_is_dialled_again_for_a_while() {
+        for hang_ups in [0, MAX_DIALS - 1, MAX_DIALS] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
-            let dial = || DoorLink::new(TcpStream::connect(address).unwrap(), Budget::new(None));
+            let dial =
+                || RendezvousLink::new(TcpStream::connect(address).unwrap(), Budget::new(None));
             let is_reached = std::thread::scope(|scope| {
                 let server = scope.spawn(|| server(&listener, hang_ups));
                 let mut link = dial().unwrap();
@@ -119,7 +119,7 @@ mod tests {
                 server.join().unwrap();
                 is_reached
             });
-            assert_eq!(is_reached, hang_ups < MOST_DIALS, "{hang_ups}");
+            assert_eq!(is_reached, hang_ups < MAX_DIALS, "{hang_ups}");
         }
     }
 }

@@ -9,29 +9,29 @@ use tcpx_core::{Error, MAX_NOTIFICATION_BYTES, Session};
 use tcpx_wire::frame::{self, SplitFrame};
 
 use super::message::{Abort, Greeting, Message, Proof, RELEASE, VERSION, name};
-use super::notes::Notes;
+use super::message_transport::{MessageTransport, TimedTransport};
+use super::notification_stream::NotificationStream;
 use super::role::Role;
 use super::token::Token;
-use super::way::{Timed, Way};
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 use crate::session::RESULT_LIMIT;
 
-/// Time that an end waits for the other end's reason once something broke, if there is time for it.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Longest wait for the other end's reason after a failure.
+const REASON_LIMIT: Duration = Duration::from_millis(500);
 /// Longest reason that is sent, in characters.
 const REASON_CHARS: usize = 2000;
 
 /// Connection over which two ends meet, until both sessions are connected.
-pub(super) type DoorLink = Link<TcpStream>;
+pub(super) type RendezvousLink = Link<TcpStream>;
 /// Connection of the two sessions.
-pub(crate) type SessionLink<'a> = Link<Notes<'a>>;
+pub(crate) type SessionLink<'a> = Link<NotificationStream<'a>>;
 
-/// Connection with the other end.
+/// Connection with the other end, over a socket or over the session.
 #[derive(Debug)]
 pub(crate) struct Link<W> {
-    way: W,
+    transport: W,
     peer: SocketAddr,
     local_ip: IpAddr,
     budget: Budget,
@@ -39,7 +39,7 @@ pub(crate) struct Link<W> {
     rendezvous: Option<Deadline>,
 }
 
-impl DoorLink {
+impl RendezvousLink {
     /// The rendezvous is one step of the command, and later each message is.
     pub(super) fn new(stream: TcpStream, budget: Budget) -> Result<Self, Failure> {
         let ask = || Failure::io("asking for the connection's addresses");
@@ -47,27 +47,33 @@ impl DoorLink {
         stream.set_nodelay(true).map_err(ask())?;
         let peer = stream.peer_addr().map_err(ask())?;
         let local_ip = stream.local_addr().map_err(ask())?.ip();
-        Ok(Self { way: stream, peer, local_ip, budget, rendezvous: Some(budget.step()) })
+        Ok(Self { transport: stream, peer, local_ip, budget, rendezvous: Some(budget.step()) })
     }
 
     /// Returns the link of the same two ends over their session, in which the other end is called
     /// `name`.
     pub(super) fn over<'a>(&self, session: &'a Session, name: &'static str) -> SessionLink<'a> {
         let Self { peer, local_ip, budget, rendezvous, .. } = *self;
-        Link { way: Notes::new(session, name), peer, local_ip, budget, rendezvous }
+        Link {
+            transport: NotificationStream::new(session, name),
+            peer,
+            local_ip,
+            budget,
+            rendezvous,
+        }
     }
 
     pub(super) fn socket(&self) -> &TcpStream {
-        &self.way
+        &self.transport
     }
 
-    /// Greets the other end. Both ends say which version of the messages they speak, and prove that
-    /// they know the token if they have one. The client proves first, so that no host learns
-    /// anything from asking.
+    /// Greets the other end. Both ends send the version of their messages, and prove that they know
+    /// the token if they have one. The client proves first, so that a host without the token learns
+    /// nothing.
     pub(super) fn greet(&mut self, role: Role, token: Option<&Token>) -> Result<(), Failure> {
         let own = Greeting::own(token.is_some())?;
         self.send(&own)?;
-        let theirs = self.hear_greeting()?;
+        let theirs = self.receive_greeting()?;
         let peer = self.peer;
         let token = match (token, theirs.wants_proof) {
             (None, false) => return Ok(()),
@@ -93,7 +99,7 @@ impl DoorLink {
         Ok(())
     }
 
-    fn hear_greeting(&mut self) -> Result<Greeting, Failure> {
+    fn receive_greeting(&mut self) -> Result<Greeting, Failure> {
         let (kind, body) =
             self.next(name(Greeting::KIND), Greeting::BODY_LIMIT, self.deadline())?;
         let theirs = Greeting::read(&body).filter(|_| kind == Greeting::KIND);
@@ -115,10 +121,10 @@ impl DoorLink {
 }
 
 impl SessionLink<'_> {
-    /// Returns the next notification of a measurement. An abort of the other end is an error here.
-    pub(crate) fn measured_note(&mut self) -> Result<Vec<u8>, Failure> {
+    /// Returns the next notification of a measurement. An abort of the other end is an error.
+    pub(crate) fn next_notification(&mut self) -> Result<Vec<u8>, Failure> {
         let deadline = self.deadline();
-        let note = self.way.take(deadline);
+        let note = self.transport.take(deadline);
         let note = note.map_err(|error| self.unread(error, "notification", deadline))?;
         match frame::split(&note, MAX_NOTIFICATION_BYTES as usize) {
             Ok(Some(SplitFrame { kind: Abort::KIND, body, taken })) if taken == note.len() => {
@@ -129,7 +135,7 @@ impl SessionLink<'_> {
     }
 }
 
-impl<W: Way> Link<W> {
+impl<W: MessageTransport> Link<W> {
     /// Returns this end's address: the network that the data should use.
     pub(crate) fn local_ip(&self) -> IpAddr {
         self.local_ip
@@ -144,8 +150,8 @@ impl<W: Way> Link<W> {
         self.budget
     }
 
-    /// Deadline of the rendezvous; `None` once it is over: then each message has a deadline of its
-    /// own.
+    /// Sets the deadline of the rendezvous; `None` once it is over: then each message has a deadline
+    /// of its own.
     pub(super) fn limit(&mut self, rendezvous: Option<Deadline>) {
         self.rendezvous = rendezvous;
     }
@@ -157,8 +163,7 @@ impl<W: Way> Link<W> {
         self.write(&bytes, name(M::KIND))
     }
 
-    /// Returns the next message, which has to be of this kind. An abort of the other end is an
-    /// error here.
+    /// Returns the next message, which must be an `M`. An abort of the other end is an error.
     pub(crate) fn receive<M: Message>(&mut self) -> Result<M, Failure> {
         let awaited = name(M::KIND);
         match self.next(awaited, M::BODY_LIMIT, self.deadline())? {
@@ -171,33 +176,33 @@ impl<W: Way> Link<W> {
         }
     }
 
-    /// Exchanges failures with the other end after a failure here. The end that failed first has
-    /// the reason.
-    pub(super) fn explain(&mut self, failure: Failure) -> Failure {
+    /// Exchanges failures with the other end after a failure here, and returns the one of the end
+    /// that failed first.
+    pub(super) fn exchange_failures(&mut self, failure: Failure) -> Failure {
         if failure.is_known_to_other_end() {
             return failure;
         }
         if failure.may_be_a_symptom()
-            && let Some(reason) = self.last_words()
+            && let Some(reason) = self.receive_reason()
         {
             return Failure::OtherEnd(reason);
         }
-        // The deadline may be what failed, and one more message does not wait for long.
-        self.rendezvous = Some(self.budget.last_words(LAST_WORDS));
+        // The deadline may have passed; this one message has a short one of its own.
+        self.rendezvous = Some(self.budget.reason_exchange(REASON_LIMIT));
         let reason = failure.one_line().chars().take(REASON_CHARS).collect();
-        // The other end may be gone already, which is no news.
+        // The other end may be gone already.
         if let Err(error) = self.send(&Abort(reason)) {
-            tracing::debug!(%error, "the other end was not told");
+            tracing::debug!(%error, "the reason was not sent to the other end");
         }
         failure
     }
 
-    /// Returns the last message of the other end, if it gives the reason of its end.
-    fn last_words(&mut self) -> Option<String> {
-        let deadline = self.budget.last_words(LAST_WORDS);
+    /// Returns the reason with which the other end aborts, if it sends one in time.
+    fn receive_reason(&mut self) -> Option<String> {
+        let deadline = self.budget.reason_exchange(REASON_LIMIT);
         loop {
-            // Results may still be on their way before it.
-            match self.next("last words", RESULT_LIMIT, deadline).ok()? {
+            // Results may still arrive before it.
+            match self.next("reason", RESULT_LIMIT, deadline).ok()? {
                 (Abort::KIND, body) => {
                     return self.decode::<Abort>(&body).ok().map(|abort| abort.0);
                 }
@@ -212,7 +217,7 @@ impl<W: Way> Link<W> {
         body_limit: usize,
         deadline: Deadline,
     ) -> Result<(u16, Vec<u8>), Failure> {
-        frame::read(&mut Timed { way: &mut self.way, deadline }, body_limit)
+        frame::read(&mut TimedTransport { transport: &mut self.transport, deadline }, body_limit)
             .and_then(|frame| frame.ok_or_else(|| ErrorKind::UnexpectedEof.into()))
             .map_err(|error| self.unread(error, awaited, deadline))
     }
@@ -239,7 +244,8 @@ impl<W: Way> Link<W> {
 
     fn write(&mut self, bytes: &[u8], sent: &'static str) -> Result<(), Failure> {
         let (peer, waited) = (self.peer, self.deadline());
-        let written = Timed { way: &mut self.way, deadline: waited }.write_all(bytes);
+        let written =
+            TimedTransport { transport: &mut self.transport, deadline: waited }.write_all(bytes);
         written.map_err(|error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 ConnectionError::Stuck { peer, sent, waited }.into()
@@ -268,7 +274,7 @@ impl<W: Way> Link<W> {
     }
 }
 
-/// A body in postcard's format.
+/// Returns the body of a message, in postcard's format.
 pub(super) fn encode<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Failure> {
     let failed = Failure::io("writing a message");
     postcard::to_allocvec(value).map_err(|error| failed(std::io::Error::other(error)))

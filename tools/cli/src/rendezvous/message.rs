@@ -7,21 +7,21 @@ use super::token::Nonce;
 use crate::failure::Failure;
 use crate::session::SessionRequest;
 
-/// Names of the kinds of messages in errors. A kind's number is its place here.
+/// Names of the kinds of messages in errors. A kind's number is its index here.
 const NAMES: [&str; 13] = [
     "greeting",
     "abort",
     "request",
     "answer",
-    "word that it is connected",
+    "connected message",
     "go",
     "times",
     "offer of plain sockets",
-    "verdict",
+    "verification result",
     "key",
     "proof of the token",
-    "word of what comes next",
-    "word that its turn is over",
+    "message about the next iterations",
+    "end of its turn",
 ];
 
 /// Version of the messages and their order; every change makes a new one. Versions 1 and 2 had
@@ -40,21 +40,20 @@ pub(crate) trait Message: Serialize + DeserializeOwned {
     const BODY_LIMIT: usize = 64 << 10;
 }
 
-/// The noun for errors.
+/// Returns the name of a kind of message in errors.
 pub(super) fn name(kind: u16) -> &'static str {
     NAMES.get(usize::from(kind)).copied().unwrap_or("message of an unknown kind")
 }
 
-/// Either end, first of all. What a version adds to it stands at its end, where others leave it
-/// unread.
+/// Either end's first message. Later versions add fields at its end, which others leave unread.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Greeting {
     pub(super) version: u16,
-    /// Of tcpx. Versions below 6 do not say it.
+    /// Release of tcpx. Versions below 6 do not send it.
     pub(super) release: String,
     /// Number that the other end's proof has to cover.
     pub(super) nonce: Nonce,
-    /// This end has a token, and wants it proven.
+    /// Whether this end has a token, which the other end must prove.
     pub(super) wants_proof: bool,
 }
 
@@ -66,7 +65,7 @@ impl Greeting {
         Ok(Self { version: VERSION, release: RELEASE.into(), nonce, wants_proof })
     }
 
-    /// Of any version.
+    /// Reads a greeting of any version.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let (version, rest) = postcard::take_from_bytes(body).ok()?;
         if version == VERSION {
@@ -82,11 +81,11 @@ impl Greeting {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Proof(pub(super) [u8; 32]);
 
-/// Either end: it gives up, for this reason.
+/// Either end: it aborts, for this reason.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Abort(pub(super) String);
 
-/// Client: the plan of the command. The server adopts all of it or refuses.
+/// Client's request: the plan of the command. The server adopts all of it or refuses.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     /// The client's subcommand of `tcpx`.
@@ -96,7 +95,7 @@ pub(super) struct Request {
     pub(super) plan: Vec<u8>,
 }
 
-/// Server: the address of its session; or a refusal.
+/// Server's answer to a request: the address of its session, or a refusal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Accepted {
@@ -124,7 +123,7 @@ impl Message for Greeting {
 
 impl Message for Proof {
     const KIND: u16 = 10;
-    // Where the other end may say instead why there is none.
+    // The other end may send the reason of a failure instead.
     const BODY_LIMIT: usize = 8 << 10;
 }
 

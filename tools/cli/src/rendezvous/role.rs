@@ -1,4 +1,4 @@
-//! Role of a process: which of the two ends it is.
+//! Role of a process: one of the two ends.
 
 /// Role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -49,7 +49,7 @@ impl FromStr for ServerAddress {
         }
         let port = match port.map(|port| (port, port.parse())) {
             None => None,
-            Some((_, Ok(0))) => return Err("nobody can be reached at port 0".into()),
+            Some((_, Ok(0))) => return Err("no server listens on port 0".into()),
             Some((_, Ok(port))) => Some(port),
             Some((port, Err(_))) => return Err(format!("\"{port}\" is no port, 1 to 65535")),
         };
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_with_and_without_port_are_read_back_from_what_is_shown() {
+    fn a_printed_address_parses_to_the_same_address() {
         for (text, host, port) in [
             ("10.0.0.1", "10.0.0.1", None),
             ("10.0.0.1:99", "10.0.0.1", Some(99)),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_refused_with_the_reason() {
+    fn an_invalid_address_is_refused_with_the_reason() {
         for (text, reason) in [
             ("", "host is missing"),
             (" ", "host is missing"),

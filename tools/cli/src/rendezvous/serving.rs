@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use super::acceptor::{AcceptError, Acceptor};
 use super::args::EndsArgs;
-use super::door::{Door, Nobody};
-use super::link::DoorLink;
+use super::link::RendezvousLink;
 use super::message::Request;
 use super::server;
 use super::socket;
@@ -18,34 +18,34 @@ use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::process;
 
-/// Time that a connecting client may take to greet and to send its request. The client knows these
-/// before it connects.
-const HEARING: Duration = Duration::from_secs(10);
-/// Time that a client waits for the end of the client before, which has gone when its program has
-/// ended but not always at the server.
-const TURN: Duration = Duration::from_secs(3);
-/// Clients that may wait for their turn. Others hear at once that the server is busy: without a
+/// Time in which a connecting client must greet and send its request. The client has both before it
+/// connects.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// Time that a client waits for the end of the client before it: the server may learn of that end
+/// after the client's program has ended.
+const TURN_LIMIT: Duration = Duration::from_secs(3);
+/// Most clients that wait for their turn. Further ones are refused as busy at once: without a
 /// token, one program can be any number of clients.
-const MOST_WAITING: usize = 32;
-/// Time that it may take to say that the server is busy; a socket has room for this message.
-const SAYING_BUSY: Duration = Duration::from_millis(500);
+const MAX_WAITING: usize = 32;
+/// Time for the message that the server is busy; a socket has room for this message.
+const BUSY_REPLY_LIMIT: Duration = Duration::from_millis(500);
 /// Longer than any server runs.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// Client, and its request.
 pub(super) struct Client {
-    pub(super) link: DoorLink,
+    pub(super) link: RendezvousLink,
     pub(super) request: Request,
 }
 
-/// Port of a server, and the check at its door.
-pub(super) struct Port<'a> {
+/// Port of a server, and the check of its connections.
+pub(super) struct ServerPort<'a> {
     listener: TcpListener,
     args: &'a EndsArgs,
     token: Option<Token>,
 }
 
-impl<'a> Port<'a> {
+impl<'a> ServerPort<'a> {
     /// Listens, and prints the address.
     pub(super) fn open(args: &'a EndsArgs) -> Result<Self, Failure> {
         let token = args.token()?;
@@ -60,24 +60,24 @@ impl<'a> Port<'a> {
             None if ip.is_loopback() => Ok(()),
             None => writeln!(
                 stderr,
-                "no --token: for trusted networks only, whoever reaches this port takes part"
+                "no --token: for trusted networks only, any host that reaches this port can connect"
             ),
         };
         let _ = writeln!(stderr, "listening on {address}");
         Ok(Self { listener, args, token })
     }
 
-    /// Waits for a client. Other connections are turned away. `budget`: of the whole command.
+    /// Waits for a client, and rejects other connections. `budget`: of the whole command.
     pub(super) fn client(&self, budget: Budget) -> Result<Client, Failure> {
-        Ok(self.door(budget)?.admit(budget.step(), None)?)
+        Ok(self.acceptor(budget)?.admit(budget.step(), None)?)
     }
 
-    /// Waits for `count` clients, and prints that each is here.
+    /// Waits for `count` clients, and prints the address of each.
     pub(super) fn clients(&self, count: usize, budget: Budget) -> Result<Vec<Client>, Failure> {
-        // One door for all: clients that wait at it while another one comes in are kept.
-        let mut door = self.door(budget)?;
+        // One acceptor for all: it holds clients that connect while another one is admitted.
+        let mut acceptor = self.acceptor(budget)?;
         let admit = |number| {
-            let client = door.admit(budget.step(), None)?;
+            let client = acceptor.admit(budget.step(), None)?;
             // Stderr may have no reader.
             let address = client.link.peer();
             let _ = writeln!(std::io::stderr(), "client {number} of {count}: {address}");
@@ -86,59 +86,63 @@ impl<'a> Port<'a> {
         (1..=count).map(admit).collect()
     }
 
-    fn door(&self, budget: Budget) -> Result<Door<'_, Client>, Failure> {
+    fn acceptor(&self, budget: Budget) -> Result<Acceptor<'_, Client>, Failure> {
         let token = self.token.clone();
-        Door::new(&self.listener, move |stream| hear(stream, budget, token.as_ref()))
+        Acceptor::new(&self.listener, move |stream| receive_request(stream, budget, token.as_ref()))
     }
 }
 
-/// Greets a connection, and reads its request. A connection that gives no valid answer receives the
-/// reason.
-fn hear(stream: TcpStream, budget: Budget, token: Option<&Token>) -> Result<Client, Failure> {
-    let mut link = DoorLink::new(stream, budget)?;
+/// Greets a connection, and reads its request. Sends the reason of a rejection.
+fn receive_request(
+    stream: TcpStream,
+    budget: Budget,
+    token: Option<&Token>,
+) -> Result<Client, Failure> {
+    let mut link = RendezvousLink::new(stream, budget)?;
     let step = budget.step();
-    let hearing = Deadline::after(HEARING);
+    let hearing = Deadline::after(REQUEST_LIMIT);
     link.limit(Some(if step.left() < hearing.left() { step } else { hearing }));
-    match server::hear(&mut link, token) {
+    match server::receive_request(&mut link, token) {
         Ok(request) => {
             link.limit(Some(budget.step()));
             Ok(Client { link, request })
         }
-        Err(failure) => Err(link.explain(failure)),
+        Err(failure) => Err(link.exchange_failures(failure)),
     }
 }
 
 /// Clients of a server that runs for ever, one after the other. Others wait a moment for their
-/// turn, and hear then that it is busy. One door exists all the time, so no client is cut off while
-/// it comes in. Waiting clients stand behind it, where no other connection takes their place.
-pub(super) struct Queue<'a> {
-    door: Door<'a, Client>,
+/// turn, and are then refused as busy. One acceptor exists all the time, so no client is cut off
+/// while it is checked. Waiting clients are in a queue of their own, where no unauthenticated
+/// connection takes their place.
+pub(super) struct ClientQueue<'a> {
+    acceptor: Acceptor<'a, Client>,
     /// Clients that came in while the server was busy, and the end of each wait. The oldest first.
     waiting: VecDeque<(Client, Deadline)>,
 }
 
-impl<'a> Queue<'a> {
-    pub(super) fn new(port: &'a Port<'a>) -> Result<Self, Failure> {
+impl<'a> ClientQueue<'a> {
+    pub(super) fn new(port: &'a ServerPort<'a>) -> Result<Self, Failure> {
         let (token, args) = (port.token.clone(), port.args.clone());
-        let check = move |stream| hear(stream, args.budget(), token.as_ref());
-        Ok(Self::behind(Door::new(&port.listener, check)?))
+        let check = move |stream| receive_request(stream, args.budget(), token.as_ref());
+        Ok(Self::over(Acceptor::new(&port.listener, check)?))
     }
 
-    fn behind(door: Door<'a, Client>) -> Self {
-        Self { door, waiting: VecDeque::new() }
+    fn over(acceptor: Acceptor<'a, Client>) -> Self {
+        Self { acceptor, waiting: VecDeque::new() }
     }
 
     /// Waits for the next client.
     pub(super) fn next(&mut self) -> Result<Client, Failure> {
-        self.forget_those_that_left();
+        self.drop_closed();
         match self.waiting.pop_front() {
             Some((client, _)) => Ok(client),
-            None => Ok(self.door.admit(Deadline::after(FOREVER), None)?),
+            None => Ok(self.acceptor.admit(Deadline::after(FOREVER), None)?),
         }
     }
 
-    /// Does `serve`, which has a client that came from `with`. Others wait meanwhile, or hear that
-    /// the server is busy.
+    /// Calls `serve`, which has a client at the address `with`. Others wait meanwhile, or are
+    /// refused as busy.
     pub(super) fn while_busy<T>(
         &mut self,
         with: SocketAddr,
@@ -146,67 +150,69 @@ impl<'a> Queue<'a> {
     ) -> Result<T, Failure> {
         let (stop, running) = std::io::pipe().map_err(Failure::io("making a pipe"))?;
         std::thread::scope(|scope| {
-            let others = || self.keep_waiting(with, stop.as_fd());
-            let others = process::spawn_in(scope, "door", others)?;
+            let others = || self.queue_clients(with, stop.as_fd());
+            let others = process::spawn_in(scope, "acceptor", others)?;
             let served = serve();
             drop(running);
             // A panic was reported already.
             if let Ok(Err(failure)) = others.join() {
-                tracing::warn!("others heard nothing while the server was busy: {failure}");
+                tracing::warn!("other clients had no answer while the server was busy: {failure}");
             }
             Ok(served)
         })
     }
 
-    /// Makes incoming clients wait. Ends once `stop` is readable.
-    fn keep_waiting(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), Failure> {
+    /// Queues incoming clients until `stop` is readable.
+    fn queue_clients(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), Failure> {
         loop {
-            match self.keep_waiting_once(with, stop) {
+            match self.queue_one(with, stop) {
                 Ok(()) => {}
-                Err(Nobody::Stopped) => return Ok(()),
-                Err(Nobody::InTime(failure) | Nobody::Failed(failure)) => return Err(failure),
+                Err(AcceptError::Stopped) => return Ok(()),
+                Err(AcceptError::TimedOut(failure) | AcceptError::Failed(failure)) => {
+                    return Err(failure);
+                }
             }
         }
     }
 
-    /// Tells the first client that the server is busy if its time is over. Else waits until then,
-    /// or until another client comes.
-    fn keep_waiting_once(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), Nobody> {
+    /// Refuses the first client as busy if its time is over. Otherwise waits until then, or until
+    /// another client connects.
+    fn queue_one(&mut self, with: SocketAddr, stop: BorrowedFd<'_>) -> Result<(), AcceptError> {
         let forever = || Deadline::after(FOREVER);
         let until = self.waiting.front().map_or_else(forever, |(_, until)| *until);
         if until.left().is_zero() {
             if let Some((client, _)) = self.waiting.pop_front() {
-                self.say_busy(client, with);
+                self.refuse_as_busy(client, with);
             }
             return Ok(());
         }
-        match self.door.admit(until, Some(stop)) {
-            Ok(client) => self.have_wait(client, with),
-            Err(Nobody::InTime(_)) => {}
-            Err(nobody) => return Err(nobody),
+        match self.acceptor.admit(until, Some(stop)) {
+            Ok(client) => self.enqueue(client, with),
+            Err(AcceptError::TimedOut(_)) => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn have_wait(&mut self, client: Client, with: SocketAddr) {
-        self.forget_those_that_left();
-        if self.waiting.len() < MOST_WAITING {
-            self.waiting.push_back((client, Deadline::after(TURN)));
+    fn enqueue(&mut self, client: Client, with: SocketAddr) {
+        self.drop_closed();
+        if self.waiting.len() < MAX_WAITING {
+            self.waiting.push_back((client, Deadline::after(TURN_LIMIT)));
         } else {
-            self.say_busy(client, with);
+            self.refuse_as_busy(client, with);
         }
     }
 
-    /// Clients that gave up take neither a place nor a turn: a session would be made for each.
-    fn forget_those_that_left(&mut self) {
-        self.waiting.retain(|(client, _)| !client.link.has_hung_up());
+    /// Drops clients that closed their connection: they take neither a place nor a turn.
+    fn drop_closed(&mut self) {
+        self.waiting.retain(|(client, _)| !client.link.is_closed());
     }
 
-    fn say_busy(&mut self, Client { mut link, .. }: Client, with: SocketAddr) {
-        // Its time for being served may be over by now, and the others must not wait for it.
-        link.limit(Some(Deadline::after(SAYING_BUSY)));
-        let failure = server::say_busy(&mut link, with);
-        self.door.turn_away(link.peer(), &failure);
+    fn refuse_as_busy(&mut self, Client { mut link, .. }: Client, with: SocketAddr) {
+        // The client's own deadline may have passed, and the others must not wait for this message.
+        link.limit(Some(Deadline::after(BUSY_REPLY_LIMIT)));
+        let failure = server::refuse_as_busy(&mut link, with);
+        self.acceptor.reject(link.peer(), &failure);
     }
 }
 
@@ -220,12 +226,12 @@ mod tests {
     use super::*;
     use crate::session::test_session;
 
-    /// More than a door hears at once.
-    const STRANGERS: usize = 260;
+    /// More than an acceptor checks at once.
+    const UNAUTHENTICATED: usize = 260;
 
-    /// A server that is busy, and never ready.
+    /// A server that stays busy.
     struct BusyServer<'a> {
-        queue: Queue<'a>,
+        queue: ClientQueue<'a>,
         address: SocketAddr,
         stop: PipeReader,
         _running: PipeWriter,
@@ -233,46 +239,46 @@ mod tests {
 
     impl<'a> BusyServer<'a> {
         fn new(listener: &'a TcpListener) -> Self {
-            let check = |stream| hear(stream, Budget::new(None), None);
-            let queue = Queue::behind(Door::new(listener, check).unwrap());
+            let check = |stream| receive_request(stream, Budget::new(None), None);
+            let queue = ClientQueue::over(Acceptor::new(listener, check).unwrap());
             let (stop, running) = std::io::pipe().unwrap();
             Self { queue, address: listener.local_addr().unwrap(), stop, _running: running }
         }
 
-        /// Returns a client that has sent its request, and was heard. A client that waits does so
-        /// for ever, however slow this machine is.
-        fn client(&mut self) -> DoorLink {
+        /// Returns a client whose request the server has read. Its wait does not end, however slow
+        /// this machine is.
+        fn client(&mut self) -> RendezvousLink {
             let address = self.address;
             let client = std::thread::scope(|scope| {
                 let client = scope.spawn(move || {
                     let stream = TcpStream::connect(address).unwrap();
-                    let mut link = DoorLink::new(stream, Budget::new(None)).unwrap();
+                    let mut link = RendezvousLink::new(stream, Budget::new(None)).unwrap();
                     link.greet(Role::Client, None).unwrap();
                     let (_, session) = test_session();
                     let plan = encode(&()).unwrap();
                     link.send(&Request { command: "test".into(), session, plan }).unwrap();
                     link
                 });
-                self.go_on();
+                self.queue_one();
                 client.join().unwrap()
             });
             self.queue.waiting.iter_mut().for_each(|it| it.1 = Deadline::after(FOREVER));
             client
         }
 
-        fn go_on(&mut self) {
-            let went_on = self.queue.keep_waiting_once(self.address, self.stop.as_fd());
-            went_on.unwrap_or_else(|nobody| panic!("{}", Failure::from(nobody)));
+        fn queue_one(&mut self) {
+            let queued = self.queue.queue_one(self.address, self.stop.as_fd());
+            queued.unwrap_or_else(|error| panic!("{}", Failure::from(error)));
         }
 
         /// Returns whether the next client that is served is this one.
-        fn is_next(&mut self, client: &DoorLink) -> bool {
+        fn is_next(&mut self, client: &RendezvousLink) -> bool {
             let next = self.queue.next().unwrap();
             next.link.peer().port() == client.socket().local_addr().unwrap().port()
         }
     }
 
-    fn hears_busy(client: &mut DoorLink) -> bool {
+    fn is_refused_as_busy(client: &mut RendezvousLink) -> bool {
         matches!(client.receive(), Ok(Answer::Busy { .. }))
     }
 
@@ -281,25 +287,25 @@ mod tests {
     }
 
     #[test]
-    fn no_stranger_takes_the_place_of_a_client_that_waits_for_its_turn() {
+    fn unauthenticated_connections_take_no_waiting_clients_place() {
         let listener = listener();
         let mut server = BusyServer::new(&listener);
-        let waits = server.client();
+        let waiting = server.client();
         let address = server.address;
-        let strangers = server.queue.while_busy(address, || {
-            let mut strangers: Vec<TcpStream> =
-                (0..STRANGERS).map(|_| TcpStream::connect(address).unwrap()).collect();
-            // The last ones are in when the first one is out.
-            let _ = strangers[0].read_to_end(&mut Vec::new());
-            strangers
+        let others = server.queue.while_busy(address, || {
+            let mut others: Vec<TcpStream> =
+                (0..UNAUTHENTICATED).map(|_| TcpStream::connect(address).unwrap()).collect();
+            // The last ones are under check when the first one is closed.
+            let _ = others[0].read_to_end(&mut Vec::new());
+            others
         });
-        assert!(!waits.has_hung_up());
-        assert!(server.is_next(&waits));
-        drop(strangers);
+        assert!(!waiting.is_closed());
+        assert!(server.is_next(&waiting));
+        drop(others);
     }
 
     #[test]
-    fn a_client_hears_that_the_server_is_busy_when_its_time_is_over() {
+    fn a_client_is_refused_as_busy_when_its_time_is_over() {
         let listener = listener();
         let mut server = BusyServer::new(&listener);
         let mut clients = [server.client(), server.client()];
@@ -307,17 +313,17 @@ mod tests {
         // Nor has the server any time left for it.
         first.link.limit(Some(Deadline::after(Duration::ZERO)));
         *until = Deadline::after(Duration::ZERO);
-        server.go_on();
-        assert!(hears_busy(&mut clients[0]));
+        server.queue_one();
+        assert!(is_refused_as_busy(&mut clients[0]));
         assert!(server.is_next(&clients[1]));
     }
 
     #[test]
-    fn some_wait_in_the_order_in_which_they_came_and_more_hear_at_once_that_the_server_is_busy() {
+    fn clients_wait_in_order_and_further_ones_are_refused_as_busy_at_once() {
         let listener = listener();
         let mut server = BusyServer::new(&listener);
-        let mut clients: Vec<DoorLink> = (0..MOST_WAITING).map(|_| server.client()).collect();
-        assert!(hears_busy(&mut server.client()));
+        let mut clients: Vec<RendezvousLink> = (0..MAX_WAITING).map(|_| server.client()).collect();
+        assert!(is_refused_as_busy(&mut server.client()));
         // A client that gives up leaves its place, and has no turn.
         drop(clients.remove(0));
         clients.push(server.client());

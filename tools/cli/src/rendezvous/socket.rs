@@ -5,15 +5,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::link::DoorLink;
+use super::link::RendezvousLink;
 use super::server_address::ServerAddress;
 use crate::budget::Budget;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 use crate::process;
 
-/// Pause between two attempts to reach a server that is not there yet: there is no event to wait
-/// for.
+/// Pause between two attempts to reach a server that does not listen yet, which no event reports.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Listens for connections.
@@ -29,7 +28,7 @@ pub(super) fn dial(
     address: &ServerAddress,
     port: u16,
     budget: Budget,
-) -> Result<DoorLink, Failure> {
+) -> Result<RendezvousLink, Failure> {
     let waited = budget.step();
     let candidates = resolve_within(waited, address, port)?;
     // The last error of an address: a later attempt that the deadline cuts short does not erase it.
@@ -41,7 +40,7 @@ pub(super) fn dial(
                 break;
             }
             match TcpStream::connect_timeout(&candidate, left) {
-                Ok(stream) => return DoorLink::new(stream, budget),
+                Ok(stream) => return RendezvousLink::new(stream, budget),
                 Err(error) if error.kind() == ErrorKind::TimedOut && refusal.is_some() => {}
                 Err(error) => refusal = Some((candidate, error)),
             }
@@ -70,10 +69,10 @@ fn resolve_within(
     address: &ServerAddress,
     port: u16,
 ) -> Result<Vec<SocketAddr>, Failure> {
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let name = address.clone();
-    process::spawn_thread("name-service", move || tell.send(resolve(&name, port)))?;
-    let resolved = told.recv_timeout(waited.left()).unwrap_or_else(|_| {
+    process::spawn_thread("name-service", move || sender.send(resolve(&name, port)))?;
+    let resolved = receiver.recv_timeout(waited.left()).unwrap_or_else(|_| {
         let reason = format!("the name service gave no answer within {waited}");
         Err(ConnectionError::UnknownHost { address: address.to_string(), reason })
     });
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_may_listen_on_ipv4_alone_is_not_looked_for_in_vain() {
+    fn an_error_over_ipv6_names_servers_that_listen_on_ipv4_alone() {
         // No other socket has the port, which is listened on over IPv4 only.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Shared token: an end that knows it is the other end. It is proven, and never sent.
+//! Shared token, by which the two ends recognise each other. It is proven, and never sent.
 
 use std::fmt;
 use std::path::Path;
@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 use super::role::Role;
 use crate::failure::Failure;
 
-/// Letters of generated tokens; no two of them look alike.
+/// Letters of generated tokens; no two look alike.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-/// Letters of such a token: five bits each.
+/// Letters of a generated token, of five bits each.
 const LENGTH: usize = 20;
-/// Shortest token that is accepted: a listener in the network may try out short ones at home.
+/// Shortest token that is accepted: an eavesdropper can try out short ones offline.
 const SHORTEST: usize = 12;
 const CONTEXT: &[u8] = b"tcpx rendezvous 8";
 
@@ -25,7 +25,7 @@ pub(super) type Nonce = [u8; 16];
 pub(super) enum TokenChoice {
     /// The server makes one and shows it.
     Auto,
-    /// It stands in a file.
+    /// A file has it.
     File(Box<Path>),
     Given(Token),
 }
@@ -92,7 +92,7 @@ impl Token {
         self.mac(prover, client, server).finalize().into_bytes().into()
     }
 
-    /// Takes the same time wherever a wrong proof differs.
+    /// Returns whether the proof is right, in the same time wherever a wrong one differs.
     pub(super) fn is_proven(
         &self,
         proof: &[u8; 32],
@@ -137,8 +137,8 @@ mod tests {
         let (client, server) = ([1; 16], [2; 16]);
         let proof = token.proof(Role::Client, &client, &server);
         assert!(token.is_proven(&proof, Role::Client, &client, &server));
-        assert!(!token.is_proven(&proof, Role::Server, &client, &server), "said back");
-        assert!(!token.is_proven(&proof, Role::Client, &client, &[3; 16]), "said again");
+        assert!(!token.is_proven(&proof, Role::Server, &client, &server), "reflected");
+        assert!(!token.is_proven(&proof, Role::Client, &client, &[3; 16]), "replayed");
         assert!(!other.is_proven(&proof, Role::Client, &client, &server));
     }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_stand_in_a_file() {
+    fn a_token_is_read_from_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
         std::fs::write(&file, "correct-horse-battery\n").unwrap();

@@ -1,29 +1,29 @@
-//! Watch over the other end while this end waits for its session, which does not report a lost end
-//! before it is connected.
+//! Watch over the other end until this end's session is connected: before that, the session does
+//! not report a lost end.
 
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 use tcpx_core::{PeerState, Session};
 
-use super::link::DoorLink;
+use super::link::RendezvousLink;
 use crate::deadline::Deadline;
 use crate::failure::{ConnectionError, Failure};
 
 /// Longer than any command: the session has a deadline of its own.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
-impl DoorLink {
-    /// Returns, without waiting, whether the other end has hung up.
-    pub(super) fn has_hung_up(&self) -> bool {
+impl RendezvousLink {
+    /// Returns, without waiting, whether the other end has closed the connection.
+    pub(super) fn is_closed(&self) -> bool {
         let mut fds = [PollFd::new(self.socket(), PollFlags::RDHUP)];
-        // A socket that cannot be asked fails when it is used.
+        // A socket that cannot be polled fails when it is used.
         Deadline::after(Duration::ZERO).poll(&mut fds).unwrap_or(false)
     }
 
-    /// Waits until `peer`, which the session has begun to connect or to accept, is up, while the
-    /// other end is there.
-    pub(super) fn while_there(
+    /// Waits until `peer`, which the session connects or accepts, is up. Fails when the other end
+    /// closes the connection.
+    pub(super) fn wait_for_session(
         &self,
         session: &Session,
         peer: &str,
@@ -68,10 +68,10 @@ mod tests {
     use crate::session::test_session;
 
     #[test]
-    fn an_end_that_leaves_ends_what_waits_for_its_session() {
+    fn a_closed_connection_ends_the_wait_for_the_session() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let link = DoorLink::new(listener.accept().unwrap().0, Budget::new(None)).unwrap();
+        let link = RendezvousLink::new(listener.accept().unwrap().0, Budget::new(None)).unwrap();
         let (session, _) = test_session();
         session.listen().unwrap();
         session.start_accept("client").unwrap();
@@ -79,7 +79,7 @@ mod tests {
         other.write_all(b"more").unwrap();
         drop(other);
         // Would take 30 s, and then report that no end came.
-        let failure = link.while_there(&session, "client", "waiting for its session");
+        let failure = link.wait_for_session(&session, "client", "waiting for its session");
         let text = failure.unwrap_err().to_string();
         assert!(text.contains("closed the connection while this end was waiting for its session"));
     }

@@ -1,4 +1,4 @@
-//! Flags that describe a session, and the session that both ends make of them.
+//! Flags of a session, and the session that both ends open by them.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -18,8 +18,7 @@ pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 /// Shortest timeout that the library takes.
 const SHORTEST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How the bytes are moved. The client's values count; a server that was given one of its own
-/// insists on it.
+/// Transport of the bytes. The client's values count; a server with flags of its own refuses others.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {
@@ -66,17 +65,17 @@ pub(crate) struct SessionArgs {
 
     /// Values that both ends should use.
     #[arg(skip)]
-    pair: Option<Pair>,
+    pair: Option<GpuNicPair>,
 }
 
-/// A GPU and a NIC. Without a GPU memory is the host's.
+/// A GPU and a NIC. Without a GPU, memory is the host's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pair {
+pub(crate) struct GpuNicPair {
     pub(crate) gpu: Option<u32>,
     pub(crate) nic: String,
 }
 
-/// Wishes of the client, which both ends need to have in common.
+/// Session settings of the client that both ends must share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SessionRequest {
     /// Bytes of a chunk, if the client was given a number.
@@ -87,25 +86,25 @@ pub(crate) struct SessionRequest {
     /// Name of the unpack implementation, if the client was given one.
     pub(crate) unpack: Option<String>,
     /// GPU and NIC that the server should use, if it was given none.
-    pub(crate) pair: Option<Pair>,
+    pub(crate) pair: Option<GpuNicPair>,
 }
 
-/// Session to be made.
+/// Options and memory of a session.
 #[derive(Clone, Debug)]
-pub(crate) struct Setup {
+pub(crate) struct SessionSetup {
     pub(crate) options: SessionOptions,
     pub(crate) memory: Memory,
 }
 
 impl SessionArgs {
-    /// Uses this pair at both ends.
-    pub(crate) fn choose(&mut self, pair: Pair) {
+    /// Sets the pair that both ends use.
+    pub(crate) fn use_pair(&mut self, pair: GpuNicPair) {
         (self.gpu, self.nic) = (pair.gpu, vec![pair.nic.clone()]);
         self.pair = Some(pair);
     }
 
-    /// Flags over environment over defaults.
-    pub(crate) fn setup(&self, budget: Budget) -> Result<Setup, Failure> {
+    /// Returns the setup by flags, then environment, then defaults.
+    pub(crate) fn setup(&self, budget: Budget) -> Result<SessionSetup, Failure> {
         let mut options = SessionOptions::from_env()?;
         if let Some(plugin) = &self.plugin {
             options.plugin = plugin.clone();
@@ -122,20 +121,19 @@ impl SessionArgs {
         if let Some(channels) = self.channels {
             options.channels = Some(channels);
         }
-        // A command shows and proves the channels that it connects.
+        // A command shows the channels that it connects, so all must be connected.
         options.connect_channels = true;
         options.notification_bytes = options.notification_bytes.max(RESULT_LIMIT as u32);
         limit_waits(&mut options, budget);
         let gpu = self.gpu.or(options.gpu);
         let choice = self.memory.unwrap_or_default();
-        // The driver is asked only when its answer counts.
+        // The driver is asked only when its answer matters.
         let has_gpu = gpu.is_some() || (choice == MemoryChoice::Auto && tcpx_core::gpu_count() > 0);
         let memory = choice.decide(has_gpu);
-        self.place(Setup { options, memory })
+        self.with_gpu(SessionSetup { options, memory })
     }
 
-    /// With `--isolate`: makes sure that opening the plugin comes to an end, in a process that may
-    /// be lost.
+    /// With `--isolate`, opens the plugin in a process of its own first.
     pub(crate) fn try_plugin(
         &self,
         options: &SessionOptions,
@@ -147,8 +145,7 @@ impl SessionArgs {
         }
     }
 
-    /// Returns, as the client, the wishes to the server. `options` and `memory` are those of the
-    /// setup.
+    /// Returns the client's request to the server. `options` and `memory` are those of the setup.
     pub(crate) fn request(&self, options: &SessionOptions, memory: Memory) -> SessionRequest {
         let of_variable = (options.unpack != UnpackChoice::Auto).then_some(options.unpack);
         SessionRequest {
@@ -160,25 +157,30 @@ impl SessionArgs {
         }
     }
 
-    /// Adopts, as the server, the client's wishes, unless this end was given other values.
-    pub(crate) fn adopt(&self, request: &SessionRequest, budget: Budget) -> Result<Setup, Failure> {
+    /// Returns the server's setup by the client's request. Fails where this end has a flag with
+    /// another value.
+    pub(crate) fn adopt(
+        &self,
+        request: &SessionRequest,
+        budget: Budget,
+    ) -> Result<SessionSetup, Failure> {
         let chunk = self.chunk.map(|chunk| chunk.0);
-        insist("--chunk", chunk, request.chunk_bytes.unwrap_or(DEFAULT_CHUNK_BYTES).into())?;
+        require_same("--chunk", chunk, request.chunk_bytes.unwrap_or(DEFAULT_CHUNK_BYTES).into())?;
         let asked = (request.channels != 0).then_some(request.channels);
         let own = self.channels.filter(|channels| *channels != 0);
         if let Some(asked) = asked {
-            insist("--channels", own, asked)?;
+            require_same("--channels", own, asked)?;
         }
         let memory = self.memory.filter(|memory| *memory != MemoryChoice::Auto);
-        insist("--memory", memory.map(|memory| memory.decide(false)), request.memory)?;
+        require_same("--memory", memory.map(|memory| memory.decide(false)), request.memory)?;
         let mut setup = self.setup(budget)?;
         if let Some(name) = &request.unpack {
-            insist("--unpack", self.unpack.map(|unpack| unpack.to_string()), name.clone())?;
+            require_same("--unpack", self.unpack.map(|unpack| unpack.to_string()), name.clone())?;
             setup.options.unpack = name.parse().map_err(|error| {
-                Failure::Refusing(format!("the client asks for unpack {name:?}: {error}"))
+                Failure::RefusedHere(format!("the client asks for unpack {name:?}: {error}"))
             })?;
         }
-        if let Some(Pair { gpu, nic }) = &request.pair {
+        if let Some(GpuNicPair { gpu, nic }) = &request.pair {
             if self.nic.is_empty() {
                 setup.options.nics = vec![nic.clone()];
             }
@@ -187,11 +189,11 @@ impl SessionArgs {
         setup.options.chunk_bytes = request.chunk_bytes;
         setup.options.channels = asked.or(setup.options.channels);
         setup.memory = request.memory;
-        self.place(setup)
+        self.with_gpu(setup)
     }
 
-    /// Chooses the GPU that belongs to the memory.
-    fn place(&self, mut setup: Setup) -> Result<Setup, Failure> {
+    /// Sets the GPU that belongs to the memory.
+    fn with_gpu(&self, mut setup: SessionSetup) -> Result<SessionSetup, Failure> {
         let gpu = self.gpu.or(setup.options.gpu);
         setup.options.gpu = match (setup.memory, self.gpu) {
             (Memory::Cuda, _) => Some(gpu.unwrap_or(0)),
@@ -219,15 +221,15 @@ fn limit_waits(options: &mut SessionOptions, budget: Budget) {
     }
 }
 
-/// Refuses when this end has a value of its own and the client another. `own`: the value that this
-/// server was started with, if any.
-pub(crate) fn insist<T: PartialEq + Display>(
+/// Refuses a value of the client that differs from this end's. `own`: the value of the server's
+/// flag, if it was given.
+pub(crate) fn require_same<T: PartialEq + Display>(
     flag: &str,
     own: Option<T>,
     asked: T,
 ) -> Result<(), Failure> {
     match own {
-        Some(own) if own != asked => Err(Failure::Refusing(format!(
+        Some(own) if own != asked => Err(Failure::RefusedHere(format!(
             "the server was started with {flag} {own}, the client asks for {asked}; give both the \
              same, or leave it to the client"
         ))),
@@ -235,7 +237,7 @@ pub(crate) fn insist<T: PartialEq + Display>(
     }
 }
 
-/// Returns a session over the software plugin, and the wishes of a client with such a session.
+/// Returns a session over the software plugin, and the request of a client with such a session.
 #[cfg(test)]
 pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
     let mut options = SessionOptions::from_env().unwrap().connect_channels(true);
@@ -293,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_takes_the_clients_pair_unless_it_has_its_own() {
-        let pair = Some(Pair { gpu: Some(3), nic: "eth1".into() });
+    fn a_server_uses_the_clients_pair_unless_it_has_its_own() {
+        let pair = Some(GpuNicPair { gpu: Some(3), nic: "eth1".into() });
         let asked = SessionRequest { pair, memory: Memory::Cuda, ..request() };
         let adopted = |args: SessionArgs| {
             let options = args.adopt(&asked, Budget::new(None)).unwrap().options;
@@ -340,7 +342,7 @@ mod tests {
     fn a_session_waits_no_longer_than_the_command() {
         let second = Duration::from_secs(1);
         let options = args().setup(Budget::new(Some(4 * second))).unwrap().options;
-        assert!(options.connect_timeout <= 3 * second, "a second is kept for the end");
+        assert!(options.connect_timeout <= 3 * second, "a second is reserved for the end");
         assert!(options.peer_timeout.unwrap() <= 3 * second);
         assert_eq!(options.close_timeout, second * 2 / 3);
         let late = args().setup(Budget::new(Some(second / 1000))).unwrap().options;

@@ -1,9 +1,9 @@
 //! `--isolate`: a plugin is opened in a process of its own first.
 //!
 //! The hardware plugin ends its process where a library would return an error, and an unknown
-//! plugin may crash or never return. In a child process each of these is an answer: exit status,
-//! signal or deadline. Only a plugin that gave the child an answer, good or bad, is then opened
-//! here.
+//! plugin may crash or never return. In a child process each of these has a result: exit status,
+//! signal or deadline. Only a plugin that returned to the child, with success or an error, is then
+//! opened here.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -12,15 +12,15 @@ use tcpx_core::{PluginChoice, Session, SessionOptions};
 
 use crate::budget::Budget;
 use crate::failure::Failure;
-use crate::process::{ChildProcess, Log, live_with};
+use crate::process::{ChildProcess, Log, die_with_parent};
 
 /// The hidden command.
 pub(crate) const COMMAND: &str = "open-plugin";
-/// Exit status of a child in which opening came to an end. Not 0, which a plugin's own exit(0)
-/// would give.
-const ANSWERED: u8 = 86;
+/// Exit status of a child in which the plugin returned. Not 0, which a plugin's own exit(0) would
+/// give.
+const RETURNED: u8 = 86;
 
-/// Open a plugin and say by the exit status that this came to an end.
+/// Open a plugin, and exit with a status of its own when the call has returned.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct OpenPluginArgs {
     /// The plugin's file
@@ -30,22 +30,22 @@ pub(crate) struct OpenPluginArgs {
     #[arg(long)]
     gpu: Option<u32>,
 
-    /// Process that started this one and must not be outlived
+    /// Process that started this one; this one dies with it
     #[arg(long)]
     parent: u32,
 }
 
-/// In the child: opens the plugin. An error of the library is an answer too; the parent will get
-/// the same.
+/// Opens the plugin in the child. An error of the library is a result, too: the parent will get the
+/// same.
 pub(crate) fn run(args: &OpenPluginArgs) -> Result<ExitCode, Failure> {
-    live_with(args.parent)?;
+    die_with_parent(args.parent)?;
     let mut options = SessionOptions::from_env()?;
     options.plugin = args.plugin.clone();
     options.gpu = args.gpu;
     if let Err(error) = Session::new(options) {
         tracing::info!(%error, "the session was not opened");
     }
-    Ok(ExitCode::from(ANSWERED))
+    Ok(ExitCode::from(RETURNED))
 }
 
 /// Opens the plugin file `plugin` in a child process and waits for the end of that, which is one
@@ -56,13 +56,13 @@ pub(crate) fn try_plugin(plugin: &Path, gpu: Option<u32>, budget: Budget) -> Res
     let shown = plugin.display();
     let waited = budget.step();
     let how = match trial.wait(waited)? {
-        Some(status) if status.code() == Some(ANSWERED.into()) => return Ok(()),
+        Some(status) if status.code() == Some(RETURNED.into()) => return Ok(()),
         Some(status) => format!("ended its process ({status}) while it was opened"),
         None => format!("was not opened within {waited}; its process was killed"),
     };
-    let words = trial.last_words();
-    let words = if words.is_empty() { "nothing".to_owned() } else { format!("\"{words}\"") };
-    Err(Failure::PluginProcess(format!("plugin {shown} {how}; the last it said: {words}")))
+    let line = trial.last_line();
+    let line = if line.is_empty() { "none".to_owned() } else { format!("\"{line}\"") };
+    Err(Failure::PluginProcess(format!("plugin {shown} {how}; last line of its log: {line}")))
 }
 
 /// Returns the command of the process that opens the plugin for a session like ours.

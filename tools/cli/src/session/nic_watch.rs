@@ -15,7 +15,7 @@ impl NicWatch {
         Self(NicCounters::read(&LiveKernel::default(), names))
     }
 
-    /// Returns what has happened since on the NICs that its channels run over.
+    /// Returns the growth of the counters since then, on the NICs of the session's channels.
     pub(crate) fn end(self, session: &Session) -> Vec<NicGrowth> {
         let nics = session.stats().nics;
         let names = nics.iter().map(|channel| channel.nic.as_str());

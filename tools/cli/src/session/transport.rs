@@ -46,7 +46,7 @@ impl Transport {
     }
 }
 
-/// Reason for the choice of a plugin.
+/// Returns the reason for the choice of a plugin.
 fn why(choice: &PluginChoice, plugin: &PluginChoice) -> String {
     match (choice, plugin) {
         (PluginChoice::Auto, PluginChoice::Path(path)) => {
@@ -55,7 +55,7 @@ fn why(choice: &PluginChoice, plugin: &PluginChoice) -> String {
         (PluginChoice::Auto, _) => {
             format!("auto: no hardware plugin is installed at {HARDWARE_PLUGIN_PATH}")
         }
-        _ => "it was asked for".to_owned(),
+        _ => "named by flag or variable".to_owned(),
     }
 }
 
@@ -68,13 +68,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_says_what_was_found_and_a_named_plugin_needs_no_reason() {
+    fn the_reason_names_what_auto_found_or_that_the_user_chose() {
         let hardware = PluginChoice::Path("/opt/plugin.so".into());
         let installed = why(&PluginChoice::Auto, &hardware);
         assert_eq!(installed, "auto: the hardware plugin is installed at /opt/plugin.so");
         let missing = why(&PluginChoice::Auto, &PluginChoice::Soft);
         assert!(missing.contains("no hardware plugin is installed at /"), "{missing}");
-        assert_eq!(why(&hardware, &hardware), "it was asked for");
+        assert_eq!(why(&hardware, &hardware), "named by flag or variable");
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn a_port_in_use() {
 fn a_peer_that_never_comes() {
     let start = Instant::now();
     let server = Tcpx::new(&["perf", "server", "--port", "0", "--timeout", "2"]).run();
-    expect(&server, FAILED, &["nobody connected", "within 1.5 s (of --timeout 2 s)"]);
+    expect(&server, FAILED, &["no client connected", "within 1.5 s (of --timeout 2 s)"]);
     let client = client(NO_SERVER, &["perf", "--timeout", "2"]).run();
     expect_only(&client, FAILED, &["no server", NO_SERVER, "1.5 s", "refused"]);
     assert!(start.elapsed() < Duration::from_secs(40));

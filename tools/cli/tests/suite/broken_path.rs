@@ -9,7 +9,7 @@ use crate::tcpx::{Finished, Server, Tcpx};
 
 /// The end whose plugin fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Broken {
+enum FailingEnd {
     Client,
     Server,
 }
@@ -26,12 +26,12 @@ fn with_faults(tcpx: Tcpx, faults: &str) -> Tcpx {
 }
 
 /// Both ends of a measurement, client first. One has this fault.
-fn measure(broken: Broken, fault: &str) -> [Finished; 2] {
-    let faults = |end| if end == broken { fault } else { "" };
+fn measure(failing: FailingEnd, fault: &str) -> [Finished; 2] {
+    let faults = |end| if end == failing { fault } else { "" };
     let words = ["perf", "server", "--timeout", "60"];
-    let server = Server::of(with_faults(Tcpx::new(&words), faults(Broken::Server)));
+    let server = Server::of(with_faults(Tcpx::new(&words), faults(FailingEnd::Server)));
     let words = ["perf", "--size", "1M", "--iters", "100", "--channels", "1", "--timeout", "60"];
-    let client = with_faults(server.client(&words), faults(Broken::Client)).run();
+    let client = with_faults(server.client(&words), faults(FailingEnd::Client)).run();
     let ends = [client, server.finish()];
     for end in &ends {
         assert_eq!(end.status, Some(1), "{fault}: {end}");
@@ -39,48 +39,52 @@ fn measure(broken: Broken, fault: &str) -> [Finished; 2] {
     ends
 }
 
-/// What a plugin says that fails, at the client and at the server.
+/// Errors of a plugin that fails, at the client and at the server.
 const CAUSES: [&str; 2] = [
     "returned 2 (ncclSystemError) during send, peer server, channel 0, NIC ",
     "returned 2 (ncclSystemError) during receive, peer client, channel 0, NIC ",
 ];
 
-/// Whether an end has heard of its failure from the other one.
-fn is_told(end: &Finished) -> bool {
-    let told = ["it aborted: ", "the other end failed: "];
-    told.iter().any(|words| end.error().contains(words))
+/// Returns whether an end failed with the reason of the other one.
+fn has_reason_of_other_end(end: &Finished) -> bool {
+    let prefixes = ["it aborted: ", "the other end failed: "];
+    prefixes.iter().any(|words| end.error().contains(words))
 }
 
-fn both_ends_name(broken: Broken, call: &str) {
-    let ends = measure(broken, &format!("rc:{call}@20=2"));
-    let cause = format!("plugin call {call} {}", CAUSES[broken as usize]);
+fn both_ends_name(failing: FailingEnd, call: &str) {
+    let ends = measure(failing, &format!("rc:{call}@20=2"));
+    let cause = format!("plugin call {call} {}", CAUSES[failing as usize]);
     for end in &ends {
         end.expect_error(&[&cause, "TCPX-730"]);
     }
-    let [client, server] = ends.each_ref().map(is_told);
-    assert_eq!([client, server], [broken == Broken::Server, broken == Broken::Client], "{ends:?}");
+    let [client, server] = ends.each_ref().map(has_reason_of_other_end);
+    assert_eq!(
+        [client, server],
+        [failing == FailingEnd::Server, failing == FailingEnd::Client],
+        "{ends:?}"
+    );
 }
 
 #[test]
 fn both_ends_name_the_send_that_failed_at_the_client() {
-    both_ends_name(Broken::Client, "isend");
+    both_ends_name(FailingEnd::Client, "isend");
 }
 
 #[test]
 fn both_ends_name_the_receive_that_failed_at_the_server() {
-    both_ends_name(Broken::Server, "irecv");
+    both_ends_name(FailingEnd::Server, "irecv");
 }
 
-/// A socket that is cut fails at both ends: whichever says so first, no end is without a cause, and
-/// one that hears it from the other has what that says of itself.
+/// A socket that is cut fails at both ends. Whichever end reports first, both have a cause, and an
+/// end that gets it from the other has the cause of the other.
 #[test]
 fn both_ends_have_a_cause_where_a_socket_is_cut() {
-    for (broken, side) in [(Broken::Client, "send"), (Broken::Server, "recv")] {
-        let ends = measure(broken, &format!("cut:{side}.data0@3000000"));
+    for (failing, side) in [(FailingEnd::Client, "send"), (FailingEnd::Server, "recv")] {
+        let ends = measure(failing, &format!("cut:{side}.data0@3000000"));
         for (index, end) in ends.iter().enumerate() {
-            let whose = if is_told(end) { 1 - index } else { index };
+            let whose = if has_reason_of_other_end(end) { 1 - index } else { index };
             end.expect_error(&["plugin call test ", CAUSES[whose], "TCPX-709"]);
         }
-        assert!(!ends.iter().all(is_told), "{ends:?}");
+        assert!(!ends.iter().all(has_reason_of_other_end), "{ends:?}");
     }
 }

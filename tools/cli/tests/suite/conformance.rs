@@ -13,7 +13,10 @@ use crate::tcpx::{Finished, Signal, Tcpx, children_of, library};
 fn the_built_in_plugin_passes_a_group() {
     let finished = Tcpx::new(&["conformance", "--plugin", "soft", "--only", "abi"]).run();
     assert_eq!(finished.status, Some(0), "{finished}");
-    assert!(finished.stdout.starts_with("plugin soft (it was asked for)\n\nabi\n"), "{finished}");
+    assert!(
+        finished.stdout.starts_with("plugin soft (named by flag or variable)\n\nabi\n"),
+        "{finished}"
+    );
     for words in ["  pass     abi.members ", "  skip     abi.symbol ", "§1.2", " 0 failed, "] {
         assert!(finished.stdout.contains(words), "{words}: {finished}");
     }
@@ -202,7 +205,7 @@ fn the_list_has_every_check_once() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_runs() {
+fn invalid_options_are_refused_before_anything_runs() {
     let soft = ["conformance", "--plugin", "soft"];
     for (flags, status, words) in [
         (&["--only", "nope"][..], 2, &["no check and no group is named `nope`"][..]),

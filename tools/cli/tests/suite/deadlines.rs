@@ -1,5 +1,5 @@
 //! Tests of `--timeout`, which bounds the whole command, whatever has become of the other end; and
-//! of an end whose other end is gone, which does not sit it out.
+//! of an end whose other end is gone, which ends early.
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tcpx_testkit::process::send;
 
-use crate::tcpx::between::{ANSWER, From, REQUEST, Then, relay};
+use crate::tcpx::between::{ANSWER, REQUEST, RelayAction, Sender, relay};
 use crate::tcpx::timeout::{Timeout, with_timeout};
 use crate::tcpx::{Finished, Running, Server, Signal, Tcpx, child_of, client};
 
@@ -22,7 +22,7 @@ fn command(tcpx: Tcpx, timeout: Option<Timeout>) -> Tcpx {
     // Every send waits for its receive.
     let tcpx = tcpx.env("TCPX_EAGER_BYTES", "0");
     match timeout {
-        // The session's own wait for a goodbye, which a command with a timeout must not sit out.
+        // The session's own wait for a goodbye, which a command with a timeout must not wait for.
         Some(timeout) => {
             tcpx.env("TCPX_CLOSE_TIMEOUT_MS", "60000").args(&["--timeout", &timeout.flag()])
         }
@@ -32,12 +32,12 @@ fn command(tcpx: Tcpx, timeout: Option<Timeout>) -> Tcpx {
 }
 
 /// How a disturbed command ended, and how long it took from its start.
-struct Ending {
+struct EndedCommand {
     finished: Finished,
     took: Duration,
 }
 
-impl Ending {
+impl EndedCommand {
     fn of(running: Running, start: Instant) -> Self {
         let finished = running.finish();
         Self { finished, took: start.elapsed() }
@@ -57,9 +57,9 @@ impl Ending {
 
 /// A point at which an end is disturbed.
 #[derive(Clone, Copy)]
-enum Point {
+enum DisturbancePoint {
     /// This message has come so far, and is not passed on yet.
-    Message(From, u16),
+    Message(Sender, u16),
     /// The end to be disturbed has written this to its log: both are connected.
     Line(&'static str),
 }
@@ -68,17 +68,17 @@ enum Point {
 /// where it listens.
 fn relay_to(
     server: &Server,
-    point: Point,
+    point: DisturbancePoint,
     reached: Arc<OnceLock<Instant>>,
-    act: impl Fn() -> Then + Send + Sync + 'static,
+    act: impl Fn() -> RelayAction + Send + Sync + 'static,
 ) -> String {
     let on_message = move |sender, kind| match point {
-        Point::Message(from, of_kind) if (from, of_kind) == (sender, kind) => {
+        DisturbancePoint::Message(from, of_kind) if (from, of_kind) == (sender, kind) => {
             let then = act();
             let _ = reached.set(Instant::now());
             then
         }
-        _ => Then::Pass,
+        _ => RelayAction::Pass,
     };
     format!("127.0.0.1:{}", relay(server.port, on_message))
 }
@@ -87,8 +87,8 @@ fn relay_to(
 struct Disturbance {
     /// Of the client, without its end and address.
     words: &'static [&'static str],
-    point: Point,
-    act: fn(u32) -> Then,
+    point: DisturbancePoint,
+    act: fn(u32) -> RelayAction,
     /// One of these is in its error line, with the time of its work in place of `WORK`.
     errors: &'static [&'static str],
 }
@@ -104,11 +104,11 @@ impl Disturbance {
         let start = Instant::now();
         let running = command(client(&address, self.words), timeout).start();
         self.act_at_line(&server.running, &reached);
-        let ending = Ending::of(running, start);
+        let ended = EndedCommand::of(running, start);
         // One that was killed before keeps its number until it is waited for.
         server.running.process.signal(Signal::KILL);
         server.finish();
-        self.judge(&ending, timeout, start, reached.get())
+        self.judge(&ended, timeout, start, reached.get())
     }
 
     /// Does it to the client, and expects the server to fail.
@@ -123,15 +123,15 @@ impl Disturbance {
         let client = client.env(DEBUG.0, DEBUG.1).start();
         pid.set(client.process.id()).expect("it is not known yet");
         self.act_at_line(&client, &reached);
-        let ending = Ending::of(server.running, start);
+        let ended = EndedCommand::of(server.running, start);
         client.process.signal(Signal::KILL);
         client.finish();
-        self.judge(&ending, timeout, start, reached.get())
+        self.judge(&ended, timeout, start, reached.get())
     }
 
     /// Waits until `end` comes to the point, if it is one of its log.
     fn act_at_line(&self, end: &Running, reached: &OnceLock<Instant>) {
-        let Point::Line(words) = self.point else { return };
+        let DisturbancePoint::Line(words) = self.point else { return };
         if end.find_line(words).is_some() {
             (self.act)(end.process.id());
             let _ = reached.set(Instant::now());
@@ -140,7 +140,7 @@ impl Disturbance {
 
     fn judge(
         &self,
-        ending: &Ending,
+        ended: &EndedCommand,
         timeout: Option<Timeout>,
         start: Instant,
         reached: Option<&Instant>,
@@ -154,36 +154,36 @@ impl Disturbance {
         };
         let errors: Vec<String> =
             self.errors.iter().map(|words| words.replace("WORK", &work)).collect();
-        ending.expect(&errors.iter().map(String::as_str).collect::<Vec<_>>());
+        ended.expect(&errors.iter().map(String::as_str).collect::<Vec<_>>());
         Some(())
     }
 }
 
-fn stop(pid: u32) -> Then {
+fn stop(pid: u32) -> RelayAction {
     send(Signal::STOP, pid).unwrap();
-    Then::Pass
+    RelayAction::Pass
 }
 
-fn kill(pid: u32) -> Then {
+fn kill(pid: u32) -> RelayAction {
     send(Signal::KILL, pid).unwrap();
-    Then::Pass
+    RelayAction::Pass
 }
 
-fn stop_and_hang_up(pid: u32) -> Then {
+fn stop_and_hang_up(pid: u32) -> RelayAction {
     send(Signal::STOP, pid).unwrap();
-    Then::PassAndHangUp
+    RelayAction::PassAndHangUp
 }
 
 const PERF: &[&str] = &["perf", "--size", "64K", "--iters", "10"];
 /// Far more than there is time for.
 const LONG_PERF: &[&str] = &["perf", "--size", "64K", "--iters", "100000"];
-const AMONG_TRANSFERS: Point = Point::Line("iteration=3");
+const AMONG_TRANSFERS: DisturbancePoint = DisturbancePoint::Line("iteration=3");
 
 /// Servers that stop.
 const STOPPED_SERVERS: [Disturbance; 3] = [
     Disturbance {
         words: PERF,
-        point: Point::Message(From::Client, REQUEST),
+        point: DisturbancePoint::Message(Sender::Client, REQUEST),
         act: stop,
         errors: &["sent no answer WORK"],
     },
@@ -195,7 +195,7 @@ const STOPPED_SERVERS: [Disturbance; 3] = [
     },
     Disturbance {
         words: PERF,
-        point: Point::Message(From::Server, ANSWER),
+        point: DisturbancePoint::Message(Sender::Server, ANSWER),
         act: stop,
         errors: &["during connect"],
     },
@@ -211,7 +211,7 @@ const STOPPED_CLIENTS: [Disturbance; 2] = [
     },
     Disturbance {
         words: PERF,
-        point: Point::Message(From::Client, REQUEST),
+        point: DisturbancePoint::Message(Sender::Client, REQUEST),
         act: stop,
         errors: &["during accept"],
     },
@@ -222,7 +222,7 @@ const GONE_SERVERS: [Disturbance; 3] = [
     // All connections of a process that is killed end at once.
     Disturbance {
         words: PERF,
-        point: Point::Message(From::Server, ANSWER),
+        point: DisturbancePoint::Message(Sender::Server, ANSWER),
         act: kill,
         errors: &[
             "closed the connection while this end was connecting to its session",
@@ -234,7 +234,7 @@ const GONE_SERVERS: [Disturbance; 3] = [
     // Only the connection over which they met is gone.
     Disturbance {
         words: PERF,
-        point: Point::Message(From::Server, ANSWER),
+        point: DisturbancePoint::Message(Sender::Server, ANSWER),
         act: stop_and_hang_up,
         errors: &["closed the connection while this end was connecting to its session"],
     },
@@ -271,7 +271,7 @@ fn an_end_that_is_gone_is_not_waited_for() {
     all(&GONE_SERVERS, |it| it.client_fails(None).expect("a judgement"));
     let killed_client = Disturbance {
         words: PERF,
-        point: Point::Message(From::Client, REQUEST),
+        point: DisturbancePoint::Message(Sender::Client, REQUEST),
         act: kill,
         errors: &["while this end was waiting for its session to connect"],
     };
@@ -292,9 +292,9 @@ fn pair_fails(timeout: Timeout, child: fn(&Running) -> Option<u32>, errors: &[&s
         stop(child);
     }
     let stopped = Instant::now();
-    let ending = Ending::of(running, start);
+    let ended = EndedCommand::of(running, start);
     child.filter(|_| timeout.had_half(start, stopped))?;
-    ending.expect(&[&[timeout.work().as_str()], errors].concat());
+    ended.expect(&[&[timeout.work().as_str()], errors].concat());
     Some(())
 }
 
@@ -331,11 +331,11 @@ fn a_run_that_takes_too_long_says_so_once() {
     with_timeout(1, |timeout| {
         let (start, running) = long_pair(timeout);
         let measured = running.find_line("iteration=3").map(|_| Instant::now());
-        let ending = Ending::of(running, start);
+        let ended = EndedCommand::of(running, start);
         measured.filter(|moment| timeout.had_half(start, *moment))?;
-        ending.expect(&["(of --timeout ", "deadline of "]);
-        assert!(ending.took >= timeout.of_work(), "{}", ending.finished);
-        let stderr = &ending.finished.stderr;
+        ended.expect(&["(of --timeout ", "deadline of "]);
+        assert!(ended.took >= timeout.of_work(), "{}", ended.finished);
+        let stderr = &ended.finished.stderr;
         assert!(stderr.matches("the other end failed: ").count() <= 1, "{stderr}");
         Some(())
     });

@@ -22,7 +22,7 @@ fn the_doctor_says_what_to_type() {
     let examined = Tcpx::new(&["doctor", "--plugin", "devmem"])
         .env("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "=lo")
         .run();
-    assert!(examined.stdout.contains("plugin devmem (it was asked for)"), "{examined}");
+    assert!(examined.stdout.contains("plugin devmem (named by flag or variable)"), "{examined}");
     assert!(examined.stdout.contains("TCPX-434"), "{examined}");
     assert!(examined.stdout.contains("docs/devmem.md"), "{examined}");
     assert_eq!(examined.status, Some(2), "{examined}");

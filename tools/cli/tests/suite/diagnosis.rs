@@ -54,7 +54,10 @@ fn a_textfile_says_what_the_object_says() {
     // Wrong flags are no examination.
     let refused = Tcpx::new(&["doctor", "--textfile", "/dev/null"]).run();
     assert_eq!(refused.status, Some(64), "{refused}");
-    assert!(refused.stderr.contains("--textfile /dev/null: it is there and no file"), "{refused}");
+    assert!(
+        refused.stderr.contains("--textfile /dev/null: it exists and is no regular file"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn a_bundle_has_all_of_it_and_no_secret() {
         tcpx.env("NCCL_DYNAMIC_CHUNK_SIZE", "hush-hush-1").run()
     };
     let finished = bundle();
-    assert!(finished.stderr.contains("look into it before you send it"), "{finished}");
+    assert!(finished.stderr.contains("check it before you send it"), "{finished}");
     let report = finished.object();
     let unpacked =
         Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(folder.path()).status().unwrap();
@@ -219,7 +222,7 @@ fn findings_are_left_out_by_their_severity() {
 
 /// Over the software plugin, on a machine without GPUs and RxDM, that is most of what there is.
 #[test]
-fn what_is_about_hardware_that_is_not_there_is_one_line() {
+fn findings_about_absent_hardware_have_one_line() {
     let words = ["doctor", "--plugin", "soft"];
     let (text, object) =
         (Tcpx::new(&words).run(), Tcpx::new(&[&words[..], &["--json"]].concat()).run());
@@ -333,7 +336,7 @@ fn codes_words_and_log_lines_are_explained() {
 }
 
 #[test]
-fn what_cannot_be_explained_ends_with_what_to_try() {
+fn an_unknown_text_ends_with_a_hint() {
     for (words, instead) in [
         (&["TCPX-999"][..], "tcpx explain --list"),
         (&["completely", "unheard"], "try fewer words"),

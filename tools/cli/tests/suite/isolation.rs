@@ -56,7 +56,7 @@ fn expect(finished: &Finished, words: &[&str]) {
 }
 
 #[test]
-fn an_exit_is_reported_with_status_and_last_words() {
+fn an_exit_is_reported_with_status_and_last_line() {
     let exits = "fputs(\"cuInit failed\\n\", stderr); exit(1);";
     let words = ["exit status: 1", "cuInit failed", "(see: tcpx explain TCPX-720)"];
     expect(&connect(exits, &["--isolate"]), &words);
@@ -67,7 +67,7 @@ fn an_exit_is_reported_with_status_and_last_words() {
 
 #[test]
 fn an_exit_that_claims_success_is_no_success() {
-    expect(&connect("exit(0);", &["--isolate"]), &["exit status: 0", "the last it said: nothing"]);
+    expect(&connect("exit(0);", &["--isolate"]), &["exit status: 0", "last line of its log: none"]);
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn a_hang_is_ended_at_the_deadline() {
     let start = Instant::now();
     with_timeout(2, |timeout| {
         let finished = connect_over_one_that_hangs(&["--isolate"], timeout)?;
-        let last_words = "the last it said: \"waiting for the daemon\"";
-        expect(&finished, &[&timeout.work(), "killed", last_words]);
+        let last_line = "last line of its log: \"waiting for the daemon\"";
+        expect(&finished, &[&timeout.work(), "killed", last_line]);
         Some(())
     });
     assert!(start.elapsed() < PATIENCE);
@@ -105,12 +105,15 @@ fn a_hang_without_isolation_ends_with_the_commands_time() {
     });
 }
 
-/// A plugin may start processes of its own. They end with the one that tried it out, and do not
-/// hold its last words back.
+/// A plugin may start processes of its own. They end with the one that opened it, and do not
+/// delay its last line.
 #[test]
-fn what_a_plugin_started_ends_with_its_trial() {
+fn processes_of_a_plugin_end_with_its_trial() {
     let forks = "if (fork() == 0) for (;;) pause(); fputs(\"forked\\n\", stderr); _exit(1);";
-    expect(&connect(forks, &["--isolate"]), &["exit status: 1", "the last it said: \"forked\""]);
+    expect(
+        &connect(forks, &["--isolate"]),
+        &["exit status: 1", "last line of its log: \"forked\""],
+    );
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
 }
 
 #[test]
-fn what_is_not_in_the_schema_is_found() {
+fn members_outside_the_schema_are_found() {
     let schema = serde_json::json!({ "$defs": {
         "a": { "type": "object", "required": ["n"], "additionalProperties": false,
                "properties": { "n": { "$ref": "#/$defs/b" }, "m": { "items": { "enum": [1] } } } },

@@ -18,6 +18,6 @@ mod script;
 mod server;
 mod settings;
 mod shell;
-mod strangers;
 mod tcpx;
 mod transfer;
+mod unauthenticated;

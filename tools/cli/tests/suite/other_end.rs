@@ -59,7 +59,7 @@ fn neither_end_nor_kill_leaves_a_process_behind() {
 }
 
 #[test]
-fn the_peer_on_another_host_is_told() {
+fn the_peer_on_another_host_gets_the_reason() {
     let server = Server::start(&["perf", "server", "--timeout", "600"]);
     let client = start_long(server.client(&["perf"]));
     client.process.signal(Signal::TERM);

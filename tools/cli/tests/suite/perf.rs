@@ -152,7 +152,7 @@ fn latency_is_half_a_round_trip() {
 }
 
 #[test]
-fn what_is_measured_may_begin_late_after_idleness_and_beside_other_work() {
+fn receives_may_be_late_ends_idle_and_threads_busy() {
     let late = ["perf", "--json", "--latency", "--iters", "10", "--receives", "late"];
     let idle = ["--warmup", "0", "--idle-ms", "100", "--busy", "1", "--baseline"];
     let object = Tcpx::new(&[&late[..], &idle].concat()).run().json();

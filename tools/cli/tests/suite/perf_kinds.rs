@@ -89,7 +89,7 @@ fn rows_of_several_clients_come_as_they_are_measured() {
 }
 
 #[test]
-fn clients_with_other_flags_are_refused_and_nobody_waits_for_them() {
+fn clients_with_other_flags_are_refused_and_delay_no_other() {
     let server = Server::start(&["perf", "server", "--clients", "2"]);
     let client = |size| server.client(&["perf", "--size", size]).start();
     let ends = [client("4K"), client("8K")].map(|client| client.finish());

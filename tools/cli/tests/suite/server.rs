@@ -1,4 +1,4 @@
-//! Tests of a server and who connects to it: its client, strangers, clients with another token, and
+//! Tests of a server and its connections: its client, unauthenticated ones, clients with another token, and
 //! those that come while it is busy.
 
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ fn garbage_on_the_bootstrap_port_ends_nothing() {
         // The server may have read enough and hung up already.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
-        let line = server.wait_for_line("turned away: ");
+        let line = server.wait_for_line("connection rejected: ");
         assert!(line.contains(words) && !line.contains('\u{1b}'), "{words}: {line:?}");
     }
     let client = client(&server, &[]);
@@ -61,7 +61,7 @@ fn garbage_on_the_bootstrap_port_ends_nothing() {
 }
 
 #[test]
-fn silent_strangers_keep_the_client_waiting_for_nothing() {
+fn silent_connections_do_not_delay_the_client() {
     let server = Server::start(&["connect", "server"]);
     let _silent: Vec<TcpStream> =
         (0..100).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
@@ -73,28 +73,28 @@ fn silent_strangers_keep_the_client_waiting_for_nothing() {
 }
 
 #[test]
-fn a_server_that_waits_in_vain_says_who_came() {
+fn a_timeout_of_the_server_names_rejected_connections() {
     with_timeout(2, |timeout| {
         let start = Instant::now();
         let server = Server::start(&["connect", "server", "--timeout", &timeout.flag()]);
-        let mut stranger = TcpStream::connect(("127.0.0.1", server.port)).ok()?;
-        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").ok()?;
+        let mut other = TcpStream::connect(("127.0.0.1", server.port)).ok()?;
+        other.write_all(b"GET / HTTP/1.1\r\n\r\n").ok()?;
         let written = Instant::now();
         let finished = server.finish();
         timeout.had_half(start, written).then_some(())?;
-        let words = ["nobody connected", "1 who connected were turned away", "protocol"];
+        let words = ["no client connected", "1 connection was rejected", "protocol"];
         finished.expect_error(&words);
         Some(())
     });
 }
 
 #[test]
-fn only_who_knows_the_token_takes_part() {
+fn only_an_end_with_the_token_connects() {
     let server = Server::start(&["connect", "server", "--token", TOKEN]);
     let without = client(&server, &[]);
-    without.expect_error(&["wants a token", "--token TOKEN", "TCPX-737"]);
+    without.expect_error(&["requires a token", "--token TOKEN", "TCPX-737"]);
     let wrong = client(&server, &["--token", "another-horse-battery"]);
-    wrong.expect_error(&["the token is another one"]);
+    wrong.expect_error(&["has another token"]);
     let right = client(&server, &["--token", TOKEN]);
     assert_eq!(right.status, Some(0), "{right}");
     let finished = server.finish();
@@ -129,7 +129,7 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
         let size = ["perf", "--size", "64K"];
         server.client(&[&size[..], words].concat()).env("RUST_LOG", "tcpx=debug").start()
     };
-    // Each comes as soon as the one before has gone, which the server may not have heard.
+    // Each connects as soon as the one before has ended, which the server may not know yet.
     for _ in 0..5 {
         let served = perf(&["--iters", "3"]).finish();
         assert_eq!(served.status, Some(0), "{served}");
@@ -146,7 +146,7 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
         let served = perf(&["--iters", "3"]).finish();
         assert_eq!(served.status, Some(0), "{served}");
     }
-    // The process that starts this in the background may have told it to ignore an interrupt.
+    // A shell that starts this in the background may have it ignore interrupts.
     server.running.process.signal(Signal::TERM);
     let finished = server.finish();
     assert!(finished.stdout.matches("recv GB/s").count() >= 2, "{finished}");
@@ -154,7 +154,7 @@ fn a_server_that_runs_for_ever_serves_one_after_the_other() {
 }
 
 #[test]
-fn a_server_listens_where_it_is_told() {
+fn a_server_listens_at_the_given_address() {
     let server = Server::start(&["connect", "server", "--bind", "127.0.0.2"]);
     let missed = client(&server, &["--timeout", "2"]);
     missed.expect_error(&["no server at 127.0.0.1"]);

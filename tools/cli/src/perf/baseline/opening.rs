@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::socket::PlainSocket;
 use crate::failure::Failure;
 use crate::input::variables;
-use crate::rendezvous::{self, Agreed, Door, Message, Role};
+use crate::rendezvous::{self, Acceptor, ConnectedEnd, Message, Role};
 
 /// Sockets of one comm, as the plugins count them.
 const MOST_SOCKETS_PER_COMM: u16 = 8;
@@ -43,25 +43,28 @@ impl SocketOffer {
 }
 
 /// Opens the sockets, in the same order at both ends. For round trips there is one.
-pub(super) fn open(agreed: &mut Agreed<'_>, is_latency: bool) -> Result<Vec<PlainSocket>, Failure> {
-    match agreed.role {
+pub(super) fn open(
+    connected: &mut ConnectedEnd<'_>,
+    is_latency: bool,
+) -> Result<Vec<PlainSocket>, Failure> {
+    match connected.role {
         Role::Client => {
-            let offer = agreed.link.receive()?;
-            connect(agreed, offer)
+            let offer = connected.link.receive()?;
+            connect(connected, offer)
         }
-        Role::Server if is_latency => accept(agreed, 1),
-        Role::Server => accept(agreed, agreed.channels * sockets_per_comm()?),
+        Role::Server if is_latency => accept(connected, 1),
+        Role::Server => accept(connected, connected.channels * sockets_per_comm()?),
     }
 }
 
-fn connect(agreed: &Agreed<'_>, offer: SocketOffer) -> Result<Vec<PlainSocket>, Failure> {
+fn connect(connected: &ConnectedEnd<'_>, offer: SocketOffer) -> Result<Vec<PlainSocket>, Failure> {
     let SocketOffer { port, sockets, .. } = offer;
     if !(1..=MOST_SOCKETS).contains(&sockets) {
         let text = format!("it offers {sockets} plain sockets, 1 to {MOST_SOCKETS} are possible");
         return Err(Failure::OtherEnd(text));
     }
-    let address = SocketAddr::new(agreed.link.peer().ip(), port);
-    let budget = agreed.link.budget();
+    let address = SocketAddr::new(connected.link.peer().ip(), port);
+    let budget = connected.link.budget();
     let connect = |index| {
         // A deadline of zero is refused.
         let left = budget.step().left().max(SHORTEST_WAIT);
@@ -73,20 +76,20 @@ fn connect(agreed: &Agreed<'_>, offer: SocketOffer) -> Result<Vec<PlainSocket>, 
     sockets.map_err(Failure::io("connecting a plain socket"))
 }
 
-/// Connections that do not come from the client are turned away, and silent ones hold nothing up.
-/// One deadline is for all.
-fn accept(agreed: &mut Agreed<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Failure> {
-    let listener = rendezvous::bind(SocketAddr::new(agreed.link.local_ip(), 0))?;
+/// Accepts all sockets by one deadline. Unauthenticated connections are rejected, and silent ones
+/// delay nothing.
+fn accept(connected: &mut ConnectedEnd<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Failure> {
+    let listener = rendezvous::bind(SocketAddr::new(connected.link.local_ip(), 0))?;
     let address =
         listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
     let mut offer = SocketOffer { port: address.port(), sockets, token: [0; 16] };
     getrandom::fill(&mut offer.token)
         .map_err(|error| Failure::io("choosing a token")(error.into()))?;
-    agreed.link.send(&offer)?;
-    let budget = agreed.link.budget();
+    connected.link.send(&offer)?;
+    let budget = connected.link.budget();
     let waited = budget.step();
     let mut accepted: Vec<Option<PlainSocket>> = (0..sockets).map(|_| None).collect();
-    let mut door = Door::new(&listener, move |stream| {
+    let mut acceptor = Acceptor::new(&listener, move |stream| {
         let mut greeting = [0; GREETING_BYTES];
         let greeted = PlainSocket::new(stream, budget)
             .and_then(|socket| socket.receive(&mut greeting).map(|()| socket));
@@ -98,7 +101,7 @@ fn accept(agreed: &mut Agreed<'_>, sockets: u16) -> Result<Vec<PlainSocket>, Fai
         }
     })?;
     while accepted.iter().any(Option::is_none) {
-        let (index, socket) = door.admit(waited, None)?;
+        let (index, socket) = acceptor.admit(waited, None)?;
         if let Some(slot @ None) = accepted.get_mut(usize::from(index)) {
             *slot = Some(socket);
         }
@@ -113,7 +116,8 @@ fn sockets_per_comm() -> Result<u16, Failure> {
     Ok(sockets(read("NCCL_SOCKET_NTHREADS")?, read("NCCL_NSOCKS_PERTHREAD")?))
 }
 
-/// The plugins lower the number for each thread rather than exceed eight.
+/// Returns the sockets of one comm. The plugins lower the number for each thread rather than exceed
+/// eight.
 fn sockets(threads: u16, per_thread: u16) -> u16 {
     let threads = threads.clamp(1, MOST_SOCKETS_PER_COMM);
     per_thread.clamp(1, MOST_SOCKETS_PER_COMM / threads) * threads
@@ -136,23 +140,22 @@ mod tests {
     }
 
     #[test]
-    fn strangers_at_the_plain_sockets_take_nobodys_place() {
-        let opened = connect_both(|agreed| {
-            if agreed.role == Role::Server {
-                return accept(agreed, 2).unwrap();
+    fn unauthenticated_connections_take_no_plain_sockets_place() {
+        let opened = connect_both(|connected| {
+            if connected.role == Role::Server {
+                return accept(connected, 2).unwrap();
             }
-            let offer: SocketOffer = agreed.link.receive().unwrap();
-            let address = SocketAddr::new(agreed.link.peer().ip(), offer.port);
-            let stranger = |says: &[u8]| {
+            let offer: SocketOffer = connected.link.receive().unwrap();
+            let address = SocketAddr::new(connected.link.peer().ip(), offer.port);
+            let open = |bytes: &[u8]| {
                 let mut stream = TcpStream::connect(address).unwrap();
-                stream.write_all(says).unwrap();
+                stream.write_all(bytes).unwrap();
                 stream
             };
-            // One stranger knows the numbers, but not the run's token; one sends nothing at all.
+            // One has the numbers, but not the run's token; one sends nothing at all.
             let guess = SocketOffer { token: [7; 16], ..offer };
-            let _strangers =
-                [stranger(b"GET / HTTP/1.1\r\n\r\n"), stranger(&guess.greeting(0)), stranger(b"")];
-            connect(agreed, offer).unwrap()
+            let _others = [open(b"GET / HTTP/1.1\r\n\r\n"), open(&guess.greeting(0)), open(b"")];
+            connect(connected, offer).unwrap()
         });
         let [client, server] = &opened;
         for (index, (own, other)) in (0..).zip(client.iter().zip(server)) {

@@ -1,5 +1,5 @@
-//! Plain socket, as a competent program uses it: no delay, blocking reads and writes that are as
-//! large as the message.
+//! Plain socket, as a good program uses it: no delay, blocking reads and writes that are as large
+//! as the message.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::budget::Budget;
 
 const SHORTEST_BLOCK: Duration = Duration::from_millis(1);
-const STUCK: &str = "nothing moved until the deadline; is the other end stopped, or does it need a longer \
+const STUCK: &str = "no byte moved until the deadline; is the other end stopped, or does it need a longer \
      --timeout?";
 
 #[derive(Debug)]

@@ -6,30 +6,34 @@ use std::thread;
 use super::opening;
 use super::socket::PlainSocket;
 use crate::failure::Failure;
-use crate::perf::data_path::{DataPath, Payload, Step};
+use crate::perf::data_path::{DataPath, PathStep, Payload};
 use crate::perf::pattern::Mismatch;
-use crate::rendezvous::Agreed;
+use crate::rendezvous::ConnectedEnd;
 
-/// Parts are multiples of this many bytes: a shorter part costs more to hand to its thread than a
-/// socket of its own saves.
+/// Unit of parts, in bytes: passing a shorter part to its thread costs more than a socket of its own
+/// saves.
 const GRAIN_BYTES: u64 = 1 << 20;
 
-/// As many plain sockets as the session has data sockets, a thread for each. The calling thread
+/// Plain sockets, one for each data socket of the session, each with a thread. The calling thread
 /// moves the first socket's part.
 pub(crate) struct PlainSockets {
-    first: Share,
+    first: SocketShare,
     others: Vec<Worker>,
 }
 
-/// Outcome of a step: the first wrong byte, if it was a check.
-type Outcome = std::io::Result<Option<Mismatch>>;
+/// Result of a step: the first wrong byte, if it was a check.
+type StepResult = std::io::Result<Option<Mismatch>>;
 
 impl PlainSockets {
-    /// Opens them at both ends. `is_latency`: one, for round trips.
-    pub(crate) fn open(agreed: &mut Agreed<'_>, is_latency: bool) -> Result<Self, Failure> {
-        let sockets = opening::open(agreed, is_latency)?;
+    /// Opens the sockets at both ends. `is_latency`: one, for round trips.
+    pub(crate) fn open(
+        connected: &mut ConnectedEnd<'_>,
+        is_latency: bool,
+    ) -> Result<Self, Failure> {
+        let sockets = opening::open(connected, is_latency)?;
         let count = sockets.len() as u64;
-        let mut shares = (0..).zip(sockets).map(|(index, socket)| Share::new(socket, index, count));
+        let mut shares =
+            (0..).zip(sockets).map(|(index, socket)| SocketShare::new(socket, index, count));
         let first = shares.next().ok_or_else(|| Failure::OtherEnd("it offers no socket".into()))?;
         let others: std::io::Result<_> = shares.map(Worker::start).collect();
         let others = others.map_err(Failure::io("starting a thread for a plain socket"))?;
@@ -47,15 +51,15 @@ impl PlainSockets {
         &self.others[..(parts.saturating_sub(1) as usize).min(self.others.len())]
     }
 
-    fn begin(&self, step: Step, payload: Payload) {
+    fn begin(&self, step: PathStep, payload: Payload) {
         for worker in self.workers(payload) {
-            // A thread that is gone shows when it is asked for its outcome.
+            // The loss of a thread is reported when its result is received.
             let _ = worker.steps.send((step, payload));
         }
     }
 
-    /// Does the first part here and waits for the others.
-    fn finish(&mut self, step: Step, payload: Payload) -> Outcome {
+    /// Moves the first part here and waits for the others.
+    fn finish(&mut self, step: PathStep, payload: Payload) -> StepResult {
         let mut outcome = self.first.run(step, payload);
         for worker in self.workers(payload) {
             let gone = |_| Err(std::io::Error::other("the thread of a plain socket ended"));
@@ -71,47 +75,47 @@ impl DataPath for PlainSockets {
         "plain sockets"
     }
 
-    fn run(&mut self, step: Step, payload: Payload) -> Result<Option<Mismatch>, Failure> {
+    fn run(&mut self, step: PathStep, payload: Payload) -> Result<Option<Mismatch>, Failure> {
         // Receiving begins with the post and ends with the wait.
-        if !matches!(step, Step::Wait) {
+        if !matches!(step, PathStep::Wait) {
             self.begin(step, payload);
         }
-        if matches!(step, Step::Post) {
+        if matches!(step, PathStep::Post) {
             return Ok(None);
         }
         self.finish(step, payload).map_err(Failure::io(match step {
-            Step::Send => "sending over plain sockets",
-            Step::Post | Step::Wait => "receiving over plain sockets",
-            Step::Prepare(_) | Step::Check => "preparing plain sockets",
+            PathStep::Send => "sending over plain sockets",
+            PathStep::Post | PathStep::Wait => "receiving over plain sockets",
+            PathStep::Prepare(_) | PathStep::Check => "preparing plain sockets",
         }))
     }
 }
 
 /// A socket with the memory of its part.
 #[derive(Debug)]
-struct Share {
+struct SocketShare {
     socket: PlainSocket,
     index: u64,
     sockets: u64,
     buffer: Vec<u8>,
 }
 
-impl Share {
+impl SocketShare {
     fn new(socket: PlainSocket, index: u64, sockets: u64) -> Self {
         Self { socket, index, sockets, buffer: Vec::new() }
     }
 
-    fn run(&mut self, step: Step, Payload { pattern, bytes }: Payload) -> Outcome {
+    fn run(&mut self, step: PathStep, Payload { pattern, bytes }: Payload) -> StepResult {
         let (offset, length) = part(bytes, self.sockets, self.index);
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
         }
         let buffer = &mut self.buffer[..length];
         match step {
-            Step::Prepare(content) => pattern.write(content, offset, buffer),
-            Step::Send => self.socket.send(buffer)?,
-            Step::Post | Step::Wait => self.socket.receive(buffer)?,
-            Step::Check => return Ok(pattern.check(offset, buffer)),
+            PathStep::Prepare(content) => pattern.write(content, offset, buffer),
+            PathStep::Send => self.socket.send(buffer)?,
+            PathStep::Post | PathStep::Wait => self.socket.receive(buffer)?,
+            PathStep::Check => return Ok(pattern.check(offset, buffer)),
         }
         Ok(None)
     }
@@ -130,14 +134,14 @@ fn unit(bytes: u64, sockets: u64) -> u64 {
     bytes.div_ceil(sockets).next_multiple_of(GRAIN_BYTES)
 }
 
-/// Share that is moved by a thread of its own.
+/// Thread that moves the part of one socket.
 struct Worker {
-    steps: Sender<(Step, Payload)>,
-    outcomes: Receiver<Outcome>,
+    steps: Sender<(PathStep, Payload)>,
+    outcomes: Receiver<StepResult>,
 }
 
 impl Worker {
-    fn start(mut share: Share) -> std::io::Result<Self> {
+    fn start(mut share: SocketShare) -> std::io::Result<Self> {
         let (steps, todo) = channel();
         let (done, outcomes) = channel();
         thread::Builder::new().name("plain-socket".into()).spawn(move || {

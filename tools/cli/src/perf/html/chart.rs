@@ -11,7 +11,7 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 806.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 250.0;
-/// Colours that people who see few colours can distinguish too.
+/// Colours that colour-blind people can distinguish, too.
 const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a"];
 /// Most labels below a plot.
@@ -27,7 +27,7 @@ pub(super) struct Series {
 
 /// Points joined by lines.
 #[derive(Clone, Debug)]
-pub(super) struct Lines {
+pub(super) struct LinePlot {
     pub(super) series: Vec<Series>,
     pub(super) x: &'static str,
     pub(super) y: &'static str,
@@ -37,12 +37,12 @@ pub(super) struct Lines {
     pub(super) is_log: bool,
 }
 
-impl Lines {
+impl LinePlot {
     pub(super) fn by_size(series: Vec<Series>, y: &'static str, is_log: bool) -> Self {
         Self { series, x: "size of a message", y, by_size: true, is_log }
     }
 
-    /// Draws nothing without points.
+    /// Returns the plot as SVG; empty without points.
     pub(super) fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         if points().next().is_none() {
@@ -51,7 +51,7 @@ impl Lines {
         let (across, up) = (points().map(|point| point.0), points().map(|point| point.1));
         let across = if self.by_size { Scale::log(across, 4.0) } else { Scale::counts(across) };
         let up = if self.is_log { Scale::log(up, 10.0) } else { Scale::linear(up) };
-        let (base, at) = (4.0, |value| LEFT + across.place(value) * (RIGHT - LEFT));
+        let (base, at) = (4.0, |value| LEFT + across.position(value) * (RIGHT - LEFT));
         let x_label = |tick: f64| match self.by_size {
             true => ByteSize(tick.round() as u64).to_string(),
             false => across.label(tick),
@@ -63,7 +63,7 @@ impl Lines {
         let shown = self.series.iter().filter(|series| !series.points.is_empty());
         let mut left = LEFT;
         for (series, colour) in shown.zip(COLOURS) {
-            svg += &line(series, colour, at, |value| BOTTOM - up.place(value) * (BOTTOM - TOP));
+            svg += &line(series, colour, at, |value| BOTTOM - up.position(value) * (BOTTOM - TOP));
             svg += &key(&mut left, 12.0, series.name, colour);
         }
         picture(HEIGHT, &svg)
@@ -83,7 +83,7 @@ fn line(
         "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{}\"/>\n",
         path.join(" ")
     );
-    // Many points are a line.
+    // Many points would hide the line.
     if series.points.len() <= 64 {
         for (x, y) in series.points.iter().map(at) {
             svg += &format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>\n");
@@ -92,22 +92,22 @@ fn line(
     svg
 }
 
-/// One bar beside the other.
+/// Bars side by side.
 #[derive(Clone, Debug)]
-pub(super) struct Bars {
+pub(super) struct BarPlot {
     pub(super) bars: Vec<(String, f64)>,
     pub(super) x: &'static str,
     pub(super) y: &'static str,
 }
 
-impl Bars {
+impl BarPlot {
     pub(super) fn svg(&self) -> String {
         let up = Scale::counts(self.bars.iter().map(|bar| bar.1));
         let step = (RIGHT - LEFT) / self.bars.len().max(1) as f64;
         let mut ticks = Vec::new();
         let mut svg = String::new();
         for (index, (name, value)) in self.bars.iter().enumerate() {
-            let (x, height) = (LEFT + step * index as f64, up.place(*value) * (BOTTOM - TOP));
+            let (x, height) = (LEFT + step * index as f64, up.position(*value) * (BOTTOM - TOP));
             svg += &format!(
                 "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\" \
                  fill=\"{}\"/>\n",
@@ -122,7 +122,7 @@ impl Bars {
     }
 }
 
-/// Each row as one bar of parts of 1. Nothing without rows.
+/// Returns one bar of shares for each row; empty without rows.
 pub(super) fn shares(rows: &[(String, Vec<(&'static str, f64)>)]) -> String {
     let Some((_, names)) = rows.first() else { return String::new() };
     let (mut svg, mut left) = (String::new(), LEFT);
@@ -146,11 +146,11 @@ pub(super) fn shares(rows: &[(String, Vec<(&'static str, f64)>)]) -> String {
     picture(TOP + SHARE_HEIGHT * rows.len() as f64 + 4.0, &svg)
 }
 
-/// Lines across the plot, with their values.
+/// Returns the lines across the plot, with their values.
 fn frame(up: &Scale, name: &str) -> String {
     let mut svg = text(8.0, TOP - 12.0, "start", name);
     for tick in up.ticks(10.0) {
-        let y = BOTTOM - up.place(tick) * (BOTTOM - TOP);
+        let y = BOTTOM - up.position(tick) * (BOTTOM - TOP);
         svg += &format!(
             "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#e3e7ed\"/>\n"
         );
@@ -159,7 +159,7 @@ fn frame(up: &Scale, name: &str) -> String {
     svg
 }
 
-/// Labels below the plot, as many as there is room for.
+/// Returns the labels below the plot, at most `MOST_LABELS`.
 fn below(ticks: &[(f64, String)], name: &str) -> String {
     let every = ticks.len().div_ceil(MOST_LABELS).max(1);
     let labels = ticks.iter().step_by(every);
@@ -167,7 +167,7 @@ fn below(ticks: &[(f64, String)], name: &str) -> String {
     labels.collect::<String>() + &text((LEFT + RIGHT) / 2.0, BOTTOM + 38.0, "middle", name)
 }
 
-/// Legend of the colours. `left` is the place of the next one.
+/// Returns one entry of the legend. `left` is the position of the next one.
 fn key(left: &mut f64, y: f64, name: &str, colour: &str) -> String {
     let x = *left;
     *left += 26.0 + 6.6 * name.chars().count() as f64;
@@ -197,7 +197,7 @@ mod tests {
         let points = vec![(4096.0, 0.5), (65_536.0, 2.0), (1_048_576.0, 4.2)];
         for is_log in [false, true] {
             let series = vec![Series { name: "a", points: points.clone() }];
-            let svg = Lines::by_size(series, "GB/s", is_log).svg();
+            let svg = LinePlot::by_size(series, "GB/s", is_log).svg();
             assert_eq!(svg.matches("<circle").count(), 3);
             for part in svg.split("<circle cx=\"").skip(1) {
                 let mut numbers = part.split('"').filter_map(|it| it.parse::<f64>().ok());
@@ -206,13 +206,13 @@ mod tests {
             }
             assert!(svg.contains("1 MiB") && svg.contains("GB/s"), "{svg}");
         }
-        assert_eq!(Lines::by_size(vec![], "GB/s", false).svg(), "");
+        assert_eq!(LinePlot::by_size(vec![], "GB/s", false).svg(), "");
     }
 
     #[test]
     fn bars_and_shares_have_a_rectangle_each() {
         let bars = vec![("1".to_owned(), 3.0), ("<2".to_owned(), 1.0)];
-        let svg = Bars { bars, x: "us", y: "count" }.svg();
+        let svg = BarPlot { bars, x: "us", y: "count" }.svg();
         assert_eq!(svg.matches("<rect").count(), 2);
         assert!(svg.contains("&lt;2"));
         let svg = shares(&[("4 KiB".to_owned(), vec![("a", 0.25), ("b", 0.75)])]);

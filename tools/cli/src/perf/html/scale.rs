@@ -1,29 +1,31 @@
-//! Scale of a plot: the place of a value, and the values that have a line.
+//! Scale of a plot: the position of a value, and the ticks.
 
 use super::label::label;
 
-/// From values to a part of 0 to 1.
+/// Map from values to positions from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
     low: f64,
     high: f64,
-    steps: Steps,
+    steps: TickSpacing,
 }
 
-/// From one value that has a line to the next one.
+/// Distance from one tick to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Steps {
-    Of(f64),
-    TimesBase,
+enum TickSpacing {
+    /// Ticks at multiples of a number.
+    Linear(f64),
+    /// Ticks at powers of a base.
+    Powers,
 }
 
 impl Scale {
-    /// From 0 to at least the greatest of the values.
+    /// Returns a linear scale from 0 to at least the greatest of the values.
     pub(super) fn linear(values: impl Iterator<Item = f64>) -> Self {
         Self::in_steps(values, 0.0)
     }
 
-    /// The same of whole numbers, so that there is nothing between one and the next.
+    /// Returns a linear scale of whole numbers, without ticks between them.
     pub(super) fn counts(values: impl Iterator<Item = f64>) -> Self {
         Self::in_steps(values, 1.0)
     }
@@ -32,11 +34,11 @@ impl Scale {
         let most = values.fold(0.0, f64::max);
         let step = step_of(most).max(least);
         let high = (most / step).ceil().max(1.0) * step;
-        Self { low: 0.0, high, steps: Steps::Of(step) }
+        Self { low: 0.0, high, steps: TickSpacing::Linear(step) }
     }
 
-    /// From the least to the greatest of the values. A value that is alone has room on both sides.
-    /// `base`: of the powers between which it lies.
+    /// Returns a logarithmic scale from the least to the greatest of the values, rounded out to
+    /// powers of `base`. A single value has room on both sides.
     pub(super) fn log(values: impl Iterator<Item = f64>, base: f64) -> Self {
         let positive = values.filter(|value| *value > 0.0);
         let (low, high) = positive
@@ -45,20 +47,20 @@ impl Scale {
         let power = |value: f64, round: fn(f64) -> f64| base.powf(round(value.ln() / base.ln()));
         let (low, high) = (power(low * 1.000_001, f64::floor), power(high * 0.999_999, f64::ceil));
         let (low, high) = if high > low { (low, high) } else { (low / base, low * base) };
-        Self { low, high, steps: Steps::TimesBase }
+        Self { low, high, steps: TickSpacing::Powers }
     }
 
-    pub(super) fn place(&self, value: f64) -> f64 {
-        let place = match self.steps {
-            Steps::TimesBase => (value / self.low).ln() / (self.high / self.low).ln(),
-            Steps::Of(_) => (value - self.low) / (self.high - self.low),
+    pub(super) fn position(&self, value: f64) -> f64 {
+        let position = match self.steps {
+            TickSpacing::Powers => (value / self.low).ln() / (self.high / self.low).ln(),
+            TickSpacing::Linear(_) => (value - self.low) / (self.high - self.low),
         };
-        place.clamp(0.0, 1.0)
+        position.clamp(0.0, 1.0)
     }
 
-    /// Returns values that have a line: round ones on a linear scale, else powers of `base`.
+    /// Returns the ticks: round values on a linear scale, else powers of `base`.
     pub(super) fn ticks(&self, base: f64) -> Vec<f64> {
-        let Steps::Of(step) = self.steps else {
+        let TickSpacing::Linear(step) = self.steps else {
             let ticks = std::iter::successors(Some(self.low), |tick| Some(tick * base));
             return ticks.take_while(|tick| *tick <= self.high * 1.000_001).collect();
         };
@@ -66,11 +68,11 @@ impl Scale {
         (0..=count).map(|index| f64::from(index) * step).collect()
     }
 
-    /// Returns the label of a line. On a linear scale all have as many decimals as its step.
+    /// Returns the label of a tick. On a linear scale all have the same decimals.
     pub(super) fn label(&self, tick: f64) -> String {
         match self.steps {
-            Steps::TimesBase => label(tick),
-            Steps::Of(step) => {
+            TickSpacing::Powers => label(tick),
+            TickSpacing::Linear(step) => {
                 let decimals = (-step.log10() - 1e-9).ceil().max(0.0) as usize;
                 format!("{tick:.decimals$}")
             }
@@ -78,7 +80,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that up to `most` there are five to ten steps.
+/// Returns 1, 2 or 5 times a power of ten, so that there are five to ten steps up to `most`.
 fn step_of(most: f64) -> f64 {
     if most <= 0.0 {
         return 1.0;
@@ -99,7 +101,7 @@ mod tests {
             let ticks = scale.ticks(10.0);
             assert!((2..=11).contains(&ticks.len()), "{most}: {ticks:?}");
             assert!(ticks[0] == 0.0 && *ticks.last().unwrap() >= most * 0.999, "{ticks:?}");
-            assert!(scale.place(most) > 0.8 && scale.place(0.0) == 0.0);
+            assert!(scale.position(most) > 0.8 && scale.position(0.0) == 0.0);
         }
         assert_eq!(Scale::linear(std::iter::empty()).ticks(10.0), [0.0, 1.0]);
     }
@@ -107,12 +109,12 @@ mod tests {
     #[test]
     fn logarithmic_scales_lie_between_powers() {
         let sizes = Scale::log([4096.0, 64.0 * 1024.0 * 1024.0].into_iter(), 4.0);
-        assert_eq!((sizes.place(4096.0), sizes.ticks(4.0).len()), (0.0, 8));
-        assert!((sizes.place(524_288.0) - 0.5).abs() < 1e-9);
+        assert_eq!((sizes.position(4096.0), sizes.ticks(4.0).len()), (0.0, 8));
+        assert!((sizes.position(524_288.0) - 0.5).abs() < 1e-9);
         let one = Scale::log([5000.0].into_iter(), 4.0);
-        assert!(one.place(5000.0) > 0.0 && one.place(5000.0) < 1.0, "{one:?}");
+        assert!(one.position(5000.0) > 0.0 && one.position(5000.0) < 1.0, "{one:?}");
         let power = Scale::log([64.0].into_iter(), 4.0);
-        assert_eq!((power.place(64.0), power.ticks(4.0)), (0.5, vec![16.0, 64.0, 256.0]));
+        assert_eq!((power.position(64.0), power.ticks(4.0)), (0.5, vec![16.0, 64.0, 256.0]));
         assert_eq!(Scale::log(std::iter::empty(), 10.0).ticks(10.0).len(), 2);
     }
 
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_between_one_and_two_of_what_is_counted() {
+    fn counts_have_ticks_at_whole_numbers_only() {
         for most in 1..30 {
             let scale = Scale::counts([f64::from(most)].into_iter());
             let ticks = scale.ticks(10.0);

@@ -1,16 +1,16 @@
-//! Shared parts of both ends: memory, places in it, and their contents in a turn.
+//! End of one-sided operations: its memory, the slots in it, and their payload in a turn.
 
 use std::ops::Range;
 
 use super::turns::Turns;
 use crate::failure::Failure;
 use crate::perf::case::PlannedCase;
-use crate::perf::contents::Contents;
 use crate::perf::data_path::Payload;
 use crate::perf::pattern::Pattern;
-use crate::perf::plan::{Direction, OneSided, WAYS};
-use crate::perf::posts::places;
-use crate::rendezvous::{Agreed, Message};
+use crate::perf::plan::{Direction, MAX_PATHS, OneSided};
+use crate::perf::posts::slots;
+use crate::perf::test_buffer::TestBuffer;
+use crate::rendezvous::{ConnectedEnd, Message};
 use serde::{Deserialize, Serialize};
 
 /// Server: the key of its memory.
@@ -21,26 +21,27 @@ impl Message for ExportedKey {
     const KIND: u16 = 9;
 }
 
-/// Client: the turn is over. The server waits for it in its session, which serves meanwhile.
+/// Client's end of a turn. The server waits for it in its session, which serves the operations
+/// meanwhile.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Over;
+pub(super) struct TurnEnd;
 
-impl Message for Over {
+impl Message for TurnEnd {
     const KIND: u16 = 12;
 }
 
-/// Layout of the bytes of an operation in its place.
+/// Layout of the bytes of an operation in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// As many ranges as asked for.
+    /// The ranges of the plan.
     Ranges,
     /// One range.
     Whole,
 }
 
 /// One end of a case.
-pub(super) struct End<'a> {
-    pub(super) contents: Contents<'a>,
+pub(super) struct OneSidedEnd<'a> {
+    pub(super) buffer: TestBuffer<'a>,
     pub(super) peer: &'static str,
     pub(super) case: PlannedCase<'a>,
     pub(super) one_sided: OneSided,
@@ -55,21 +56,22 @@ pub(super) struct Turn {
     pub(super) payload: Payload,
 }
 
-impl<'a> End<'a> {
+impl<'a> OneSidedEnd<'a> {
     pub(super) fn new(
-        agreed: &Agreed<'a>,
+        connected: &ConnectedEnd<'a>,
         case: PlannedCase<'a>,
         one_sided: OneSided,
     ) -> Result<Self, Failure> {
-        let (session, peer, budget) = (agreed.session, agreed.peer(), agreed.link.budget());
+        let (session, peer, budget) =
+            (connected.session, connected.peer(), connected.link.budget());
         let turns = Turns::new(&case, one_sided);
-        let bytes = turns.places * case.total_bytes();
-        let memory = session.allocate(bytes, agreed.memory.memory_type())?;
-        let contents = Contents { session, memory, budget };
-        Ok(Self { contents, peer, case, one_sided, turns })
+        let bytes = turns.slots * case.total_bytes();
+        let memory = session.allocate(bytes, connected.memory.memory_type())?;
+        let buffer = TestBuffer { session, memory, budget };
+        Ok(Self { buffer, peer, case, one_sided, turns })
     }
 
-    /// Returns all turns, in order. Where there are two layouts, none of them always comes first.
+    /// Returns all turns, in order. Two layouts take the first turn alternately.
     pub(super) fn turns(&self) -> Vec<Turn> {
         let layouts: &[Layout] = match self.one_sided.descriptors {
             1 => &[Layout::Ranges],
@@ -78,9 +80,9 @@ impl<'a> End<'a> {
         let turn = |(number, iterations): (usize, Range<u64>)| {
             (0..layouts.len()).map(move |index| {
                 let layout = layouts[(number + index) % layouts.len()];
-                let places = self.turns.places_of(&iterations);
-                let message = WAYS * number as u64 + index as u64;
-                let payload = self.payload(message, places);
+                let slots = self.turns.slots_of(&iterations);
+                let message = MAX_PATHS * number as u64 + index as u64;
+                let payload = self.payload(message, slots);
                 Turn { iterations: iterations.clone(), layout, payload }
             })
         };
@@ -89,41 +91,41 @@ impl<'a> End<'a> {
 
     /// Returns the turn that posts one operation again and again.
     pub(super) fn repost_turn(&self) -> Turn {
-        let payload = self.payload(WAYS * self.case.iterations, 1);
+        let payload = self.payload(MAX_PATHS * self.case.iterations, 1);
         Turn { iterations: 0..self.turns.reposts, layout: Layout::Ranges, payload }
     }
 
-    /// Returns the payload of a turn. Bytes to be read lie there all the time; bytes to be written
-    /// are new in each turn.
-    fn payload(&self, message: u64, places: u64) -> Payload {
+    /// Returns the payload of a turn. Reads have the same bytes in all turns; writes have new bytes
+    /// in each.
+    fn payload(&self, message: u64, slots: u64) -> Payload {
         let message = match self.one_sided.direction {
             Direction::Write => message,
             Direction::Read => 0,
         };
         let pattern = Pattern::new(self.case.plan.seed, self.case.first_message + message);
-        Payload { pattern, bytes: places * self.case.total_bytes() }
+        Payload { pattern, bytes: slots * self.case.total_bytes() }
     }
 
-    /// Returns everything that lies here while it is read.
+    /// Returns the payload of all slots for reads.
     pub(super) fn whole_payload(&self) -> Payload {
-        self.payload(0, self.turns.places)
+        self.payload(0, self.turns.slots)
     }
 
-    /// Returns the places of the ranges of an operation, in their order, and the length of each.
-    pub(super) fn ranges(&self, layout: Layout, place: u64) -> (Vec<u64>, u64) {
-        let first = place * self.case.total_bytes();
+    /// Returns the offsets of the ranges of an operation, in their order, and the length of each.
+    pub(super) fn ranges(&self, layout: Layout, slot: u64) -> (Vec<u64>, u64) {
+        let first = slot * self.case.total_bytes();
         match layout {
             Layout::Whole => (vec![first], self.case.total_bytes()),
             Layout::Ranges => {
                 let bytes = self.case.bytes;
-                let order = places(self.case.messages(), self.one_sided.is_scattered);
-                (order.map(|place| first + place * bytes).collect(), bytes)
+                let order = slots(self.case.messages(), self.one_sided.is_scattered);
+                (order.map(|slot| first + slot * bytes).collect(), bytes)
             }
         }
     }
 
     /// Deregisters the memory.
     pub(super) fn finish(self) -> Result<(), Failure> {
-        Ok(self.contents.session.deregister_memory(self.contents.memory)?)
+        Ok(self.buffer.session.deregister_memory(self.buffer.memory)?)
     }
 }

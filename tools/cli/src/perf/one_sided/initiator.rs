@@ -5,7 +5,7 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 use tcpx_core::{Error, MemoryRange, Operation, RemoteKey, RemoteRange};
 
-use super::end::{End, ExportedKey, Layout, Over, Turn};
+use super::end::{ExportedKey, Layout, OneSidedEnd, Turn, TurnEnd};
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::perf::pattern::{Content, Mismatch};
@@ -16,7 +16,7 @@ use crate::rendezvous::SessionLink;
 
 pub(super) fn measure(
     link: &mut SessionLink<'_>,
-    end: &End<'_>,
+    end: &OneSidedEnd<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let ExportedKey(key) = link.receive()?;
@@ -29,7 +29,7 @@ pub(super) fn measure(
             Layout::Ranges => (&ranges, &mut times.session_ns),
             Layout::Whole => (&whole, &mut times.large_ns),
         };
-        let nanos = take(link, end, turn, || match end.turns.is_latency {
+        let nanos = run_turn(link, end, turn, || match end.turns.is_latency {
             true => one_by_one(end, turn, operations),
             false => stream(end, operations).map(|nanos| vec![nanos]),
         });
@@ -43,36 +43,40 @@ pub(super) fn measure(
     let mut turn = turns.last().cloned().unwrap_or_else(|| end.repost_turn());
     if end.case.is_first {
         turn = end.repost_turn();
-        let (nanos, mismatch) = take(link, end, &turn, || reposts(end, &turn, &ranges))?;
+        let (nanos, mismatch) = run_turn(link, end, &turn, || reposts(end, &turn, &ranges))?;
         times.repost_ns = nanos;
         times.note(mismatch, 0, turn.payload.bytes, "reads that were posted again");
     }
     if end.one_sided.direction == Direction::Write {
-        let mismatch = end.contents.check(turn.payload)?;
+        let mismatch = end.buffer.check(turn.payload)?;
         times.note(mismatch, 0, turn.payload.bytes, "the memory that was written from");
     }
     Ok(times)
 }
 
-/// An operation for each place.
-fn prepare(end: &End<'_>, key: &RemoteKey, layout: Layout) -> Result<Vec<Operation>, Failure> {
-    let operation = |place| {
-        let (offsets, bytes) = end.ranges(layout, place);
-        let memory = end.contents.memory;
+/// Prepares an operation for each slot.
+fn prepare(
+    end: &OneSidedEnd<'_>,
+    key: &RemoteKey,
+    layout: Layout,
+) -> Result<Vec<Operation>, Failure> {
+    let operation = |slot| {
+        let (offsets, bytes) = end.ranges(layout, slot);
+        let memory = end.buffer.memory;
         let local = offsets.iter().map(|&offset| MemoryRange { memory, offset, bytes });
         let remote = offsets.iter().map(|&offset| RemoteRange { key, offset, bytes });
         let (local, remote) = (local.collect::<Vec<_>>(), remote.collect::<Vec<_>>());
         let kind = end.one_sided.direction.kind();
-        Ok(end.contents.session.prepare(end.peer, kind, &local, &remote)?)
+        Ok(end.buffer.session.prepare(end.peer, kind, &local, &remote)?)
     };
-    (0..end.turns.places).map(operation).collect()
+    (0..end.turns.slots).map(operation).collect()
 }
 
-/// Fills or poisons the memory, does `run` when the server is ready, tells the server of the end,
+/// Fills or poisons the memory, calls `run` when the server is ready, reports the end of the turn,
 /// and verifies. Returns the result of `run`, and the first wrong byte.
-fn take<T>(
+fn run_turn<T>(
     link: &mut SessionLink<'_>,
-    end: &End<'_>,
+    end: &OneSidedEnd<'_>,
     turn: &Turn,
     run: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<(T, Option<Mismatch>), Failure> {
@@ -80,57 +84,65 @@ fn take<T>(
         Direction::Write => (Content::Sent, false),
         Direction::Read => (Content::Poison, true),
     };
-    end.contents.write(content, turn.payload)?;
+    end.buffer.write(content, turn.payload)?;
     let Go = link.receive()?;
     let outcome = run()?;
-    link.send(&Over)?;
-    let mismatch = if is_read { end.contents.check(turn.payload)? } else { None };
+    link.send(&TurnEnd)?;
+    let mismatch = if is_read { end.buffer.check(turn.payload)? } else { None };
     Ok((outcome, mismatch))
 }
 
 /// Returns the time of each operation, in ns.
-fn one_by_one(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u64>, Failure> {
+fn one_by_one(
+    end: &OneSidedEnd<'_>,
+    turn: &Turn,
+    operations: &[Operation],
+) -> Result<Vec<u64>, Failure> {
     let time = |(_, operation): (u64, &Operation)| {
         let start = Instant::now();
         operation.post(None)?;
-        end.contents.budget.wait_operation(operation)?;
+        end.buffer.budget.wait_operation(operation)?;
         Ok(nanos(start.elapsed()))
     };
     turn.iterations.clone().zip(operations).map(time).collect()
 }
 
-/// Returns the time of all operations of a turn, in ns. As many are under way as there are places,
-/// and the oldest is waited for.
-fn stream(end: &End<'_>, operations: &[Operation]) -> Result<u64, Failure> {
+/// Returns the time of all operations of a turn, in ns. One operation for each slot is under way;
+/// the oldest is waited for.
+fn stream(end: &OneSidedEnd<'_>, operations: &[Operation]) -> Result<u64, Failure> {
     let start = Instant::now();
     for round in 0..end.turns.rounds {
         for operation in operations {
             if round > 0 {
-                end.contents.budget.wait_operation(operation)?;
+                end.buffer.budget.wait_operation(operation)?;
             }
             operation.post(None)?;
         }
     }
     for operation in operations {
-        end.contents.budget.wait_operation(operation)?;
+        end.buffer.budget.wait_operation(operation)?;
     }
     Ok(nanos(start.elapsed()))
 }
 
 /// Returns the processor time that each post takes of this thread, in ns.
-fn reposts(end: &End<'_>, turn: &Turn, operations: &[Operation]) -> Result<Vec<u64>, Failure> {
+fn reposts(
+    end: &OneSidedEnd<'_>,
+    turn: &Turn,
+    operations: &[Operation],
+) -> Result<Vec<u64>, Failure> {
     let Some(operation) = operations.first() else { return Ok(Vec::new()) };
     let time = |_| {
         let start = processor_nanos();
         operation.post(None)?;
         let end_of_post = processor_nanos();
-        end.contents.budget.wait_operation(operation)?;
+        end.buffer.budget.wait_operation(operation)?;
         Ok(end_of_post.saturating_sub(start))
     };
     turn.iterations.clone().map(time).collect()
 }
 
-/// Returns the processor time that this thread has had.
+/// Returns the processor time of this thread, in ns.
 fn processor_nanos() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(u64::MAX)

@@ -2,7 +2,7 @@
 
 use tcpx_core::{ExportOptions, RemoteAccess};
 
-use super::end::{End, ExportedKey, Over, Turn};
+use super::end::{ExportedKey, OneSidedEnd, Turn, TurnEnd};
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::perf::pattern::Content;
@@ -12,51 +12,51 @@ use crate::rendezvous::SessionLink;
 
 pub(super) fn serve(
     link: &mut SessionLink<'_>,
-    end: &End<'_>,
+    end: &OneSidedEnd<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
-    let (session, memory) = (end.contents.session, end.contents.memory);
+    let (session, memory) = (end.buffer.session, end.buffer.memory);
     let access = match end.one_sided.direction {
         Direction::Write => RemoteAccess::Write,
         Direction::Read => RemoteAccess::Read,
     };
     if access == RemoteAccess::Read {
-        end.contents.write(Content::Sent, end.whole_payload())?;
+        end.buffer.write(Content::Sent, end.whole_payload())?;
     }
     let key = session.export(memory, ExportOptions::new(access))?;
     link.send(&ExportedKey(key.serialize().to_vec()))?;
     let mut times = CaseTimes::default();
     for turn in end.turns() {
-        wait_out(link, end, &turn, &mut times)?;
+        serve_turn(link, end, &turn, &mut times)?;
         progress.step("");
     }
     if end.case.is_first {
-        wait_out(link, end, &end.repost_turn(), &mut times)?;
+        serve_turn(link, end, &end.repost_turn(), &mut times)?;
     }
-    // A reader may be done before the last bytes have left here.
+    // A read may complete at the client before its last bytes are reported here.
     session.unexport(&key)?;
     if access == RemoteAccess::Read {
-        let mismatch = end.contents.check(end.whole_payload())?;
+        let mismatch = end.buffer.check(end.whole_payload())?;
         times.note(mismatch, 0, end.whole_payload().bytes, "the memory that was read");
     }
     Ok(times)
 }
 
-/// Does nothing for the length of a turn.
-fn wait_out(
+/// Waits for the end of a turn, while the session serves its operations.
+fn serve_turn(
     link: &mut SessionLink<'_>,
-    end: &End<'_>,
+    end: &OneSidedEnd<'_>,
     turn: &Turn,
     times: &mut CaseTimes,
 ) -> Result<(), Failure> {
     let is_written = end.one_sided.direction == Direction::Write;
     if is_written {
-        end.contents.write(Content::Poison, turn.payload)?;
+        end.buffer.write(Content::Poison, turn.payload)?;
     }
     link.send(&Go)?;
-    let Over = link.receive()?;
+    let TurnEnd = link.receive()?;
     if is_written {
-        let mismatch = end.contents.check(turn.payload)?;
+        let mismatch = end.buffer.check(turn.payload)?;
         times.note(mismatch, turn.iterations.start, turn.payload.bytes, "writes");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Turns of one-sided operations: how many operations go to how many places in each.
+//! Turns of one-sided operations: the numbers of operations and slots in each.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use crate::perf::plan::OneSided;
 /// Most latencies of a turn, and most bytes, but for the first operation.
 const LATENCIES: u64 = 50;
 const LATENCY_BYTES: u64 = 32 << 20;
-/// Most bytes, and operations, of a turn that measures throughput, and uses of each place in the
-/// turn. Where a short operation takes a millisecond, a turn is through in two seconds.
+/// Most bytes, and operations, of a turn that measures throughput, and uses of each slot in the
+/// turn. Where a short operation takes a millisecond, a turn takes two seconds.
 const STREAM_BYTES: u64 = 256 << 20;
 const STREAM_OPERATIONS: u64 = 2048;
 const FEWEST_ROUNDS: u64 = 2;
@@ -18,13 +18,13 @@ const MOST_ROUNDS: u64 = 256;
 const FEWEST_REPOSTS: u64 = 3;
 const MOST_REPOSTS: u64 = 100;
 
-/// Shape of a case. For latencies each operation is an iteration, and a turn has several of them.
-/// For throughput a turn is one iteration, in which each place is used several times.
+/// Turns of a case. For latencies each operation is an iteration, and a turn has several of them.
+/// For throughput a turn is one iteration, in which each slot is used several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::perf) struct Turns {
-    /// Each with the bytes of one operation.
-    pub(super) places: u64,
-    /// Times that a place is used in a turn.
+    /// Slots, each with the bytes of one operation.
+    pub(super) slots: u64,
+    /// Uses of a slot in a turn.
     pub(super) rounds: u64,
     pub(super) iterations: u64,
     /// Operations that are posted again.
@@ -38,33 +38,33 @@ impl Turns {
             (case.total_bytes(), case.iterations, one_sided.is_latency);
         let reposts = (STREAM_BYTES / bytes).clamp(FEWEST_REPOSTS, MOST_REPOSTS);
         let depth = u64::from(one_sided.depth);
-        let (places, rounds) = match is_latency {
+        let (slots, rounds) = match is_latency {
             true => ((LATENCY_BYTES / bytes).clamp(1, LATENCIES.min(iterations)), 1),
             false => {
                 let operations = (STREAM_BYTES / bytes).min(STREAM_OPERATIONS);
                 (depth, (operations / depth).clamp(FEWEST_ROUNDS, MOST_ROUNDS))
             }
         };
-        Self { places, rounds, iterations, reposts, is_latency }
+        Self { slots, rounds, iterations, reposts, is_latency }
     }
 
     /// Returns the operations of an iteration.
     pub(in crate::perf) fn operations(&self) -> u64 {
-        if self.is_latency { 1 } else { self.places * self.rounds }
+        if self.is_latency { 1 } else { self.slots * self.rounds }
     }
 
     /// Returns the iterations of each turn.
     pub(super) fn all(&self) -> impl Iterator<Item = Range<u64>> + use<> {
-        let (iterations, step) = (self.iterations, if self.is_latency { self.places } else { 1 });
+        let (iterations, step) = (self.iterations, if self.is_latency { self.slots } else { 1 });
         (0..iterations.div_ceil(step)).map(move |turn| {
             let first = turn * step;
             first..iterations.min(first + step)
         })
     }
 
-    /// Returns how many places a turn of these iterations uses.
-    pub(super) fn places_of(&self, iterations: &Range<u64>) -> u64 {
-        if self.is_latency { iterations.end - iterations.start } else { self.places }
+    /// Returns how many slots a turn of these iterations uses.
+    pub(super) fn slots_of(&self, iterations: &Range<u64>) -> u64 {
+        if self.is_latency { iterations.end - iterations.start } else { self.slots }
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
             let all: Vec<Range<u64>> = turns.all().collect();
             assert_eq!(all.len(), count);
             assert!(all.iter().cloned().flatten().eq(0..120));
-            assert!(all.iter().all(|turn| turns.places_of(turn) <= turns.places));
+            assert!(all.iter().all(|turn| turns.slots_of(turn) <= turns.slots));
         }
     }
 
@@ -114,7 +114,7 @@ mod tests {
             }
             let latencies = turns(bytes, 1, true);
             assert_eq!(latencies.operations(), 1);
-            assert!(latencies.places * bytes <= LATENCY_BYTES.max(bytes), "{latencies:?}");
+            assert!(latencies.slots * bytes <= LATENCY_BYTES.max(bytes), "{latencies:?}");
             assert!((3..=100).contains(&latencies.reposts));
         }
     }

@@ -9,12 +9,12 @@ use crate::rendezvous::token::token_choice;
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
 /// Two ends that have greeted each other.
-fn pair(timeouts: [Option<Duration>; 2]) -> [DoorLink; 2] {
+fn pair(timeouts: [Option<Duration>; 2]) -> [RendezvousLink; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let left = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let right = listener.accept().unwrap().0;
-    let mut left = DoorLink::new(left, Budget::new(timeouts[0])).unwrap();
-    let mut right = DoorLink::new(right, Budget::new(timeouts[1])).unwrap();
+    let mut left = RendezvousLink::new(left, Budget::new(timeouts[0])).unwrap();
+    let mut right = RendezvousLink::new(right, Budget::new(timeouts[1])).unwrap();
     std::thread::scope(|scope| {
         let greeted = scope.spawn(|| left.greet(Role::Client, None));
         right.greet(Role::Server, None).unwrap();
@@ -28,7 +28,7 @@ fn one_deadline_bounds_the_whole_rendezvous() {
     let [mut left, mut right] = pair([LONG, LONG]);
     left.rendezvous = Some(Deadline::after(Duration::from_millis(20)));
     let silent = left.receive::<Connected>().unwrap_err().to_string();
-    assert!(silent.contains("no word that it is connected within 0.02 s"), "{silent}");
+    assert!(silent.contains("no connected message within 0.02 s"), "{silent}");
     // What comes later is too late, although it comes in time after the message before.
     right.send(&Connected).unwrap();
     let late = left.receive::<Connected>().unwrap_err().to_string();
@@ -59,7 +59,8 @@ fn another_release_is_named_beside_this_one() {
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut link = DoorLink::new(listener.accept().unwrap().0, Budget::new(LONG)).unwrap();
+        let mut link =
+            RendezvousLink::new(listener.accept().unwrap().0, Budget::new(LONG)).unwrap();
         let mut bytes = Vec::new();
         frame::append(&mut bytes, Greeting::KIND, |out| out.extend_from_slice(&greeting));
         other.write_all(&bytes).unwrap();
@@ -71,7 +72,7 @@ fn another_release_is_named_beside_this_one() {
     }
 }
 
-/// How greeting ends, the client's way first.
+/// Returns how greeting ends at both ends, the client first.
 fn greeted(tokens: [Option<&str>; 2]) -> [Result<(), String>; 2] {
     let tokens = tokens.map(|text| {
         text.map(|text| match token_choice(text) {
@@ -83,8 +84,8 @@ fn greeted(tokens: [Option<&str>; 2]) -> [Result<(), String>; 2] {
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let server = listener.accept().unwrap().0;
     let meet = |stream, role, token: Option<&Token>| {
-        let mut link = DoorLink::new(stream, Budget::new(LONG)).unwrap();
-        let greeted = link.greet(role, token).map_err(|failure| link.explain(failure));
+        let mut link = RendezvousLink::new(stream, Budget::new(LONG)).unwrap();
+        let greeted = link.greet(role, token).map_err(|failure| link.exchange_failures(failure));
         greeted.map_err(|failure| failure.to_string())
     };
     std::thread::scope(|scope| {
@@ -100,8 +101,8 @@ fn only_ends_with_one_token_meet() {
     assert_eq!(greeted([None, None]), [Ok(()), Ok(())]);
     assert_eq!(greeted([token, token]), [Ok(()), Ok(())]);
     for (tokens, words) in [
-        ([token, other], "the token is another one"),
-        ([None, token], "wants a token"),
+        ([token, other], "has another token"),
+        ([None, token], "requires a token"),
         ([token, None], "asks for no token"),
     ] {
         let [client, server] = greeted(tokens);
@@ -114,11 +115,11 @@ fn only_ends_with_one_token_meet() {
 fn the_end_that_failed_first_has_the_reason() {
     let [mut left, mut right] = pair([LONG, LONG]);
     right.send(&Connected).unwrap();
-    let first = right.explain(Failure::Usage("too\nmany channels".into()));
+    let first = right.exchange_failures(Failure::Usage("too\nmany channels".into()));
     assert!(matches!(first, Failure::Usage(_)), "{first}");
     let lost = left.unread(ErrorKind::ConnectionReset.into(), "go", left.deadline());
-    // The message before the reason is passed over.
-    let second = left.explain(lost).to_string();
+    // The message before the reason is skipped.
+    let second = left.exchange_failures(lost).to_string();
     assert_eq!(second, "the other end failed: too many channels");
 }
 
@@ -127,9 +128,10 @@ fn a_reason_is_sent_even_when_the_deadline_was_the_failure() {
     let [mut left, mut right] = pair([LONG, LONG]);
     left.rendezvous = Some(Deadline::after(Duration::from_millis(50)));
     let silent = left.receive::<Connected>().unwrap_err();
-    left.explain(silent);
-    let told = right.receive::<Connected>().unwrap_err().to_string();
-    assert!(told.contains("the other end failed: ") && told.contains("within 0.05 s"), "{told}");
+    left.exchange_failures(silent);
+    let reason = right.receive::<Connected>().unwrap_err().to_string();
+    assert!(reason.contains("the other end failed: "), "{reason}");
+    assert!(reason.contains("within 0.05 s"), "{reason}");
 }
 
 proptest! {

@@ -9,14 +9,14 @@ use tcpx_wire::frame;
 
 /// Who sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum Sender {
     Client,
     Server,
 }
 
 /// What becomes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum RelayAction {
     /// It is passed on.
     Pass,
     /// It is passed on, and the client's connection ends after it.
@@ -33,15 +33,15 @@ const BODY_LIMIT: usize = 64 << 10;
 /// what becomes of each message. Returns the port for the client.
 pub(crate) fn relay(
     server_port: u16,
-    on_message: impl Fn(From, u16) -> Then + Send + Sync + 'static,
+    on_message: impl Fn(Sender, u16) -> RelayAction + Send + Sync + 'static,
 ) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         let client = listener.accept().unwrap().0;
         let server = TcpStream::connect(("127.0.0.1", server_port)).unwrap();
-        let of_client = |kind| on_message(From::Client, kind);
-        let of_server = |kind| on_message(From::Server, kind);
+        let of_client = |kind| on_message(Sender::Client, kind);
+        let of_server = |kind| on_message(Sender::Server, kind);
         thread::scope(|scope| {
             scope.spawn(|| pump(&client, &server, &client, of_client));
             pump(&server, &client, &client, of_server);
@@ -54,7 +54,7 @@ fn pump(
     mut from: &TcpStream,
     mut to: &TcpStream,
     client: &TcpStream,
-    on_message: impl Fn(u16) -> Then,
+    on_message: impl Fn(u16) -> RelayAction,
 ) {
     // An end that was killed is an end of the stream, too.
     while let Ok(Some((kind, body))) = frame::read(&mut from, BODY_LIMIT) {
@@ -64,7 +64,7 @@ fn pump(
         if to.write_all(&bytes).is_err() {
             break;
         }
-        if then == Then::PassAndHangUp {
+        if then == RelayAction::PassAndHangUp {
             let _ = client.shutdown(Shutdown::Write);
         }
     }

@@ -1,16 +1,16 @@
-//! Both ends on one machine: the client starts the server as a child process.
+//! Server on the same machine, which the client starts as a child process.
 //!
-//! The server connects back to an ephemeral port of loopback, so there is no port to agree on and
-//! no guess how long to wait. The kernel kills the server when this process dies in whatever way;
-//! the server also ends when the connection does.
+//! The server connects back to an ephemeral port of loopback: no port has to be agreed on, and no
+//! time has to be guessed. The kernel kills the server when this process dies, in whatever way; the
+//! server also ends when the connection does.
 
 use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Duration;
 
-use super::door::{Door, Nobody};
-use super::link::DoorLink;
+use super::acceptor::{AcceptError, Acceptor};
+use super::link::RendezvousLink;
 use super::socket;
 use crate::budget::Budget;
 use crate::failure::{ConnectionError, Failure};
@@ -18,25 +18,25 @@ use crate::output::logging;
 use crate::process::{ChildProcess, Log};
 use crate::session::SessionArgs;
 
-/// Time that a server that has nothing left to do may take to end, if there is time for it.
+/// Longest wait for a server to end after its work, if the command has the time.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Shortest time that a command can be given.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The server of a command.
-pub(super) struct StartedServer {
+pub(super) struct LocalServer {
     process: ChildProcess,
     budget: Budget,
 }
 
-impl StartedServer {
+impl LocalServer {
     /// Starts the server of `command` and waits until it has connected.
     pub(super) fn start(
         command: &str,
         session: &SessionArgs,
         budget: Budget,
-    ) -> Result<(DoorLink, Self), Failure> {
+    ) -> Result<(RendezvousLink, Self), Failure> {
         let listener = socket::bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let address =
             listener.local_addr().map_err(Failure::io("asking for the listener's address"))?;
@@ -44,26 +44,26 @@ impl StartedServer {
         let mut line = Command::new(executable);
         line.args([command, "server", "--dial", &address.to_string()])
             .args(["--parent", &std::process::id().to_string()])
-            // It has the rest of the time: both ends come to their end together.
+            // It has the rest of the time: both ends come to their end barrier.
             .args(budget.left().into_iter().flat_map(|left| {
                 ["--timeout".to_owned(), left.max(SHORTEST).as_secs_f64().to_string()]
             }))
             .args(session.plugin.iter().flat_map(|it| ["--plugin".to_owned(), it.to_string()]))
-            // By it the plugin is opened, before the client's request comes.
+            // The plugin is opened with it, before the client's request arrives.
             .args(session.chunk.iter().flat_map(|it| ["--chunk".to_owned(), it.0.to_string()]))
             .args(session.nic.iter().flat_map(|nic| ["--nic", nic]))
             .args(session.gpu.iter().flat_map(|gpu| ["--gpu".to_owned(), gpu.to_string()]));
-        logging::hand_down(&mut line);
+        logging::pass_flags(&mut line);
         let mut process = ChildProcess::start(&mut line, Log::Shown, budget)?;
         let pid = process.id();
         let waited = budget.step();
-        let stream = Door::new(&listener, Ok)?.admit(waited, Some(process.ended()));
-        let stream = stream.map_err(|nobody| match nobody {
-            Nobody::InTime(_) => ConnectionError::StartedStaysAway { pid, waited }.into(),
-            Nobody::Stopped => process.cause(),
-            Nobody::Failed(failure) => failure,
+        let stream = Acceptor::new(&listener, Ok)?.admit(waited, Some(process.ended()));
+        let stream = stream.map_err(|error| match error {
+            AcceptError::TimedOut(_) => ConnectionError::LocalServerSilent { pid, waited }.into(),
+            AcceptError::Stopped => process.cause(),
+            AcceptError::Failed(failure) => failure,
         })?;
-        Ok((DoorLink::new(stream, budget)?, Self { process, budget }))
+        Ok((RendezvousLink::new(stream, budget)?, Self { process, budget }))
     }
 
     /// Waits for the server to end, and kills it if it does not. `outcome`: the result of this end.
@@ -77,7 +77,7 @@ impl StartedServer {
         };
         match outcome {
             outcome if status.success() => outcome,
-            // A process that was killed explains everything; one that gave up may have done so
+            // A killed process is the cause of every failure; one that failed may have done so
             // because of this end.
             Err(failure) if status.signal().is_none() && !failure.may_be_a_symptom() => {
                 Err(failure)

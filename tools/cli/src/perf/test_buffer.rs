@@ -1,4 +1,4 @@
-//! Contents of a registration: written before an iteration, verified after it.
+//! Registered buffer whose bytes are written before an iteration, and verified after it.
 
 use tcpx_core::{MemoryId, Session};
 
@@ -10,31 +10,31 @@ use crate::failure::Failure;
 /// The memory is written and read in pieces of this many bytes, a multiple of 8.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// A registration that nothing uses meanwhile.
+/// Registered buffer, which no transfer uses while it is written or verified.
 #[derive(Clone, Debug)]
-pub(super) struct Contents<'a> {
+pub(super) struct TestBuffer<'a> {
     pub(super) session: &'a Session,
     pub(super) memory: MemoryId,
     pub(super) budget: Budget,
 }
 
-impl Contents<'_> {
+impl TestBuffer<'_> {
     /// Writes the payload, or its poison.
     pub(super) fn write(&self, content: Content, payload: Payload) -> Result<(), Failure> {
         let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {
-            self.budget.check_time("writing what is sent or received into")?;
+            self.budget.check_time("filling its buffers")?;
             payload.pattern.write(content, offset, &mut piece[..length]);
             self.session.write_memory(self.memory, offset, &piece[..length])?;
         }
         Ok(())
     }
 
-    /// Returns the first byte that is not the payload's.
+    /// Returns the first byte that differs from the payload.
     pub(super) fn check(&self, payload: Payload) -> Result<Option<Mismatch>, Failure> {
         let mut piece = vec![0; PIECE_BYTES];
         for (offset, length) in pieces(payload.bytes) {
-            self.budget.check_time("verifying what arrived")?;
+            self.budget.check_time("verifying the received bytes")?;
             self.session.read_memory(self.memory, offset, &mut piece[..length])?;
             let mismatch = payload.pattern.check(offset, &piece[..length]);
             if mismatch.is_some() {
@@ -45,7 +45,7 @@ impl Contents<'_> {
     }
 }
 
-/// Offset and length of each piece.
+/// Returns offset and length of each piece.
 fn pieces(bytes: u64) -> impl Iterator<Item = (u64, usize)> {
     let step = PIECE_BYTES as u64;
     (0..bytes.div_ceil(step)).map(move |index| {

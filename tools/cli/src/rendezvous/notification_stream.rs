@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use tcpx_core::{Error, MAX_NOTIFICATION_BYTES, PeerState, Session};
 
-use super::way::Way;
+use super::message_transport::MessageTransport;
 use crate::deadline::Deadline;
 
-/// Interval at which the other end's session is checked while no notification comes.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which the other end's session is checked while no notification arrives.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Stream of the notifications with the one peer of a session.
 #[derive(Debug)]
-pub(crate) struct Notes<'a> {
+pub(crate) struct NotificationStream<'a> {
     session: &'a Session,
     peer: &'static str,
-    /// Of those that were taken out.
+    /// Bytes of notifications that were taken out and not yet read.
     unread: VecDeque<u8>,
 }
 
-impl<'a> Notes<'a> {
+impl<'a> NotificationStream<'a> {
     pub(super) fn new(session: &'a Session, peer: &'static str) -> Self {
         Self { session, peer, unread: VecDeque::new() }
     }
@@ -32,16 +32,15 @@ impl<'a> Notes<'a> {
         let (mut taken, mut is_over) = (Vec::new(), false);
         loop {
             let left = if is_over { Duration::ZERO } else { deadline.left() };
-            match self.session.wait_notifications(&mut taken, 1, Some(left.min(LOOK_EVERY))) {
+            match self.session.wait_notifications(&mut taken, 1, Some(left.min(CHECK_INTERVAL))) {
                 Ok(_) => return Ok(taken.pop().map(|note| note.bytes).unwrap_or_default()),
                 Err(Error::Deadline { .. }) if is_over => return Err(self.ending()),
                 Err(Error::Deadline { .. }) => {}
                 Err(error) => return Err(IoError::other(error)),
             }
-            // Notifications that the peer sent before it left have come, and are looked for once
-            // more.
+            // Notifications that the peer sent before it left have arrived: poll for them once more.
             is_over = !matches!(self.session.peer_state(self.peer), Ok(PeerState::Up));
-            if !is_over && left <= LOOK_EVERY {
+            if !is_over && left <= CHECK_INTERVAL {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
@@ -56,7 +55,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-impl Way for Notes<'_> {
+impl MessageTransport for NotificationStream<'_> {
     fn read(&mut self, out: &mut [u8], deadline: Deadline) -> Result<usize> {
         if self.unread.is_empty() {
             self.unread = self.take(deadline)?.into();
@@ -64,7 +63,7 @@ impl Way for Notes<'_> {
         self.unread.read(out)
     }
 
-    /// Does not block: the session has room for whatever a command sends at once.
+    /// Writes without blocking: the session has room for all that a command sends at once.
     fn write(&mut self, bytes: &[u8], _: Deadline) -> Result<usize> {
         let length = bytes.len().min(MAX_NOTIFICATION_BYTES as usize);
         self.session.notify(self.peer, &bytes[..length]).map_err(IoError::other)?;
@@ -97,58 +96,57 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_any_length_come_whole_and_in_order() {
+    fn messages_of_any_length_arrive_whole_and_in_order() {
         let long = Long((0..RESULT_LIMIT - 8).map(|at| (at % 251) as u8).collect());
-        connect_both(|agreed| match agreed.role {
+        connect_both(|connected| match connected.role {
             Role::Client => {
-                agreed.link.send(&long).unwrap();
-                agreed.link.send(&Connected).unwrap();
-                let Connected = agreed.link.receive().unwrap();
+                connected.link.send(&long).unwrap();
+                connected.link.send(&Connected).unwrap();
+                let Connected = connected.link.receive().unwrap();
             }
             Role::Server => {
-                assert_eq!(agreed.link.receive::<Long>().unwrap(), long);
-                let Connected = agreed.link.receive().unwrap();
-                agreed.link.send(&Connected).unwrap();
+                assert_eq!(connected.link.receive::<Long>().unwrap(), long);
+                let Connected = connected.link.receive().unwrap();
+                connected.link.send(&Connected).unwrap();
             }
         });
     }
 
     #[test]
     fn an_end_that_leaves_is_not_waited_for() {
-        let [words, _] = meet_both(|agreed| match agreed.role {
-            Role::Client => agreed.link.receive::<Connected>().unwrap_err().to_string(),
+        let [words, _] = meet_both(|connected| match connected.role {
+            Role::Client => connected.link.receive::<Connected>().unwrap_err().to_string(),
             Role::Server => {
-                agreed.disconnect().unwrap();
+                connected.disconnect().unwrap();
                 String::new()
             }
         });
         assert!(words.contains("closed the connection while this end was waiting for"), "{words}");
     }
 
-    /// However this end waits.
     #[test]
-    fn why_an_end_gave_up_is_heard_in_the_session_that_ends() {
+    fn the_reason_of_an_abort_arrives_whatever_this_end_waits_for() {
         for way in 0..3 {
-            let [failure, _] = meet_both(|agreed| {
-                if agreed.role == Role::Server {
-                    let failure = agreed.link.explain(give_up());
-                    agreed.disconnect().unwrap();
+            let [failure, _] = meet_both(|connected| {
+                if connected.role == Role::Server {
+                    let failure = connected.link.exchange_failures(give_up());
+                    connected.disconnect().unwrap();
                     return failure.to_string();
                 }
                 let failure = match way {
-                    0 => agreed.link.receive::<Connected>().unwrap_err(),
-                    1 => agreed.link.measured_note().unwrap_err(),
+                    0 => connected.link.receive::<Connected>().unwrap_err(),
+                    1 => connected.link.next_notification().unwrap_err(),
                     _ => {
-                        let memory = agreed.session.allocate(8, MemoryType::Host).unwrap();
+                        let memory = connected.session.allocate(8, MemoryType::Host).unwrap();
                         let wait = || {
-                            let receive = agreed.session.create_transfer(agreed.peer())?;
+                            let receive = connected.session.create_transfer(connected.peer())?;
                             receive.post_recv(Post { memory, offset: 0, bytes: 8, tag: 1 })?;
-                            agreed.link.budget().wait(&receive)
+                            connected.link.budget().wait(&receive)
                         };
                         wait().unwrap_err()
                     }
                 };
-                agreed.link.explain(failure).to_string()
+                connected.link.exchange_failures(failure).to_string()
             });
             assert_eq!(failure, "the other end failed: too many", "{way}");
         }

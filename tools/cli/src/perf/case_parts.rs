@@ -1,12 +1,12 @@
 //! Parts of a case, measured one by one.
 //!
-//! Between them both ends tell each other their times, and whether to go on: so a duration can be
-//! kept, and an interrupt loses nothing.
+//! Between two parts the ends exchange their times, and whether to go on. This bounds the duration,
+//! and an interrupt loses nothing.
 
 use std::time::Duration;
 
 use super::case::PlannedCase;
-use super::plan::{MAX_ITERATIONS, Plan, WAYS};
+use super::plan::{MAX_ITERATIONS, MAX_PATHS, Plan};
 
 /// Time that a part should take.
 const PART: Duration = Duration::from_millis(500);
@@ -17,12 +17,12 @@ const FIRST_BYTES: u64 = 256 << 20;
 /// Divisor of the warmup: a later part has this fraction of the first part's, because both ends
 /// have rested.
 const LATER_WARMUP: u64 = 10;
-/// Most times that are kept of a case.
+/// Most times that a case records.
 const MOST_TIMES: u64 = 10_000_000;
 
 /// The parts of one case.
 #[derive(Debug)]
-pub(super) struct Parts<'a> {
+pub(super) struct CaseParts<'a> {
     plan: &'a Plan,
     bytes: u64,
     done: u64,
@@ -30,8 +30,8 @@ pub(super) struct Parts<'a> {
     first_message: u64,
 }
 
-impl<'a> Parts<'a> {
-    /// `first_message`: those before it are of other cases.
+impl<'a> CaseParts<'a> {
+    /// Returns the parts of a case of `bytes`. `first_message`: number of its first message.
     pub(super) fn new(plan: &'a Plan, bytes: u64, first_message: u64) -> Self {
         Self { plan, bytes, done: 0, first_message }
     }
@@ -63,8 +63,8 @@ impl<'a> Parts<'a> {
     pub(super) fn take(&mut self, counted: u32) -> PlannedCase<'a> {
         let case = self.case(counted.into());
         self.done += u64::from(counted);
-        // One more: operations are posted again, with bytes of their own.
-        self.first_message += WAYS * (case.iterations + 1);
+        // One more, for the operations that are posted again with bytes of their own.
+        self.first_message += MAX_PATHS * (case.iterations + 1);
         case
     }
 
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn parts_make_up_the_iterations_and_no_two_share_a_payload() {
         let plan = plan(1000, None);
-        let mut parts = Parts::new(&plan, 64 << 20, 7);
+        let mut parts = CaseParts::new(&plan, 64 << 20, 7);
         let (mut counted, mut elapsed, mut end) = (0, Duration::ZERO, 7);
         loop {
             let next = parts.proposal(elapsed);
@@ -126,7 +126,7 @@ mod tests {
                 if counted == 0 { (true, 15) } else { (false, 2) }
             );
             assert!(case.first_message >= end, "{case:?}");
-            end = case.first_message + WAYS * case.iterations;
+            end = case.first_message + MAX_PATHS * case.iterations;
             assert_eq!(case.counted(), u64::from(next));
             counted += next;
             elapsed += SECOND * next / 100;
@@ -136,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_short_and_a_duration_is_kept() {
+    fn a_part_is_short_and_a_duration_is_respected() {
         let plan = plan(1, Some(3000));
-        let mut parts = Parts::new(&plan, 64 << 20, 0);
+        let mut parts = CaseParts::new(&plan, 64 << 20, 0);
         assert_eq!(parts.proposal(Duration::ZERO), 4, "256 MiB");
         parts.take(4);
         assert_eq!(parts.proposal(SECOND / 10), 20, "half a second at 40 in one");
         assert_eq!(parts.proposal(SECOND * 29 / 10), 1, "however slow");
         assert_eq!(parts.proposal(3 * SECOND), 0);
         parts.take(MOST_TIMES as u32);
-        assert_eq!(parts.proposal(SECOND), 0, "no more are kept");
-        assert_eq!(Parts::new(&plan, 16 << 30, 0).proposal(Duration::ZERO), 1);
-        assert_eq!(Parts::new(&plan, 1, 0).proposal(Duration::ZERO), 50);
+        assert_eq!(parts.proposal(SECOND), 0, "no more are recorded");
+        assert_eq!(CaseParts::new(&plan, 16 << 30, 0).proposal(Duration::ZERO), 1);
+        assert_eq!(CaseParts::new(&plan, 1, 0).proposal(Duration::ZERO), 50);
     }
 }

@@ -1,5 +1,4 @@
-//! Transport of the bytes of messages, each time until a deadline; and the socket, which is one
-//! such transport.
+//! Transport of the bytes of messages, with a deadline for each call; a socket is one.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -7,29 +6,29 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 
-/// Transport of the bytes of messages.
-pub(crate) trait Way {
-    /// As of [`Read`], until a deadline.
+/// Transport of the bytes of messages, with a deadline for each call.
+pub(crate) trait MessageTransport {
+    /// Reads as [`Read`] does, until a deadline.
     fn read(&mut self, out: &mut [u8], deadline: Deadline) -> Result<usize>;
-    /// As of [`Write`], until a deadline.
+    /// Writes as [`Write`] does, until a deadline.
     fn write(&mut self, bytes: &[u8], deadline: Deadline) -> Result<usize>;
 }
 
-/// Transport that is read and written until a deadline, however slowly the bytes trickle.
-pub(super) struct Timed<'a, W> {
-    pub(super) way: &'a mut W,
+/// Transport with one deadline for all its calls, however slowly the bytes arrive.
+pub(super) struct TimedTransport<'a, W> {
+    pub(super) transport: &'a mut W,
     pub(super) deadline: Deadline,
 }
 
-impl<W: Way> Read for Timed<'_, W> {
+impl<W: MessageTransport> Read for TimedTransport<'_, W> {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        self.way.read(out, self.deadline)
+        self.transport.read(out, self.deadline)
     }
 }
 
-impl<W: Way> Write for Timed<'_, W> {
+impl<W: MessageTransport> Write for TimedTransport<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.way.write(bytes, self.deadline)
+        self.transport.write(bytes, self.deadline)
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -37,7 +36,7 @@ impl<W: Way> Write for Timed<'_, W> {
     }
 }
 
-impl Way for TcpStream {
+impl MessageTransport for TcpStream {
     fn read(&mut self, out: &mut [u8], deadline: Deadline) -> Result<usize> {
         self.set_read_timeout(Some(time_left(deadline)?))?;
         Read::read(self, out)

@@ -2,37 +2,37 @@
 
 use tcpx_core::Session;
 
-use super::link::{DoorLink, SessionLink};
+use super::link::{RendezvousLink, SessionLink};
 use super::message::Connected;
 use super::role::Role;
 use crate::failure::Failure;
 use crate::session::Memory;
 
-/// One end of a command, once both sessions are connected. Only a rendezvous makes one.
-pub(crate) struct Agreed<'a> {
+/// One end of a command whose two sessions are connected. Only a rendezvous makes one.
+pub(crate) struct ConnectedEnd<'a> {
     pub(crate) link: SessionLink<'a>,
     pub(crate) session: &'a Session,
-    /// End that this is.
+    /// Role of this end.
     pub(crate) role: Role,
     pub(crate) memory: Memory,
-    /// Of the two sessions.
+    /// Channels between the two sessions.
     pub(crate) channels: u16,
     /// The server's unpack implementation.
     pub(crate) unpack: String,
 }
 
-impl<'a> Agreed<'a> {
-    /// Returns once both ends have come here: both call connect, and neither says goodbye before.
-    /// Later messages go over the session.
+impl<'a> ConnectedEnd<'a> {
+    /// Waits until both ends have called this: both connect, and neither says goodbye before. Later
+    /// messages travel over the session.
     pub(super) fn new(
-        door: &DoorLink,
+        rendezvous: &RendezvousLink,
         session: &'a Session,
         role: Role,
         memory: Memory,
         unpack: String,
     ) -> Result<Self, Failure> {
         let name = role.other().name();
-        let mut link = door.over(session, name);
+        let mut link = rendezvous.over(session, name);
         link.send(&Connected)?;
         let Connected = link.receive()?;
         link.limit(None);
