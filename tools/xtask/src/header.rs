@@ -24,7 +24,7 @@ const INTRODUCTION: &str = "\
  * - Sizes and offsets are in bytes. Times are in the unit with which the name ends.
  */";
 
-/// Why the header could not be written, or is not up to date.
+/// Error of writing or checking the header.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HeaderError {
     #[error("generating the header: {0}")]
@@ -32,7 +32,7 @@ pub(crate) enum HeaderError {
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: std::io::Error },
     #[error(
-        "{path} is not what tcpx-capi exports (line {line}); run `cargo xtask header` and commit the result"
+        "{path} differs from the exports of tcpx-capi (line {line}); run `cargo xtask header` and commit the result"
     )]
     Drift { path: PathBuf, line: usize },
 }
@@ -51,7 +51,7 @@ pub(crate) fn write(root: &Path) -> Result<String, HeaderError> {
     }
 }
 
-/// Compares the committed header with what would be written.
+/// Compares the committed header with the generated one.
 pub(crate) fn check(root: &Path) -> Result<String, HeaderError> {
     let path = path(root);
     let wanted = generate(root)?;
@@ -65,7 +65,7 @@ pub(crate) fn check(root: &Path) -> Result<String, HeaderError> {
     }
 }
 
-/// Number of the first line that differs, from 1.
+/// Returns the number of the first line that differs, from 1.
 fn first_difference(wanted: &str, found: &str) -> Option<usize> {
     if wanted == found {
         return None;
@@ -86,7 +86,8 @@ fn generate(root: &Path) -> Result<String, HeaderError> {
     Ok(text.lines().map(in_parentheses).collect())
 }
 
-/// A line with its newline. Negative constants get parentheses, so that `x -NAME` is right in C.
+/// Returns a line with its newline. Negative constants get parentheses, so that `x -NAME` is right
+/// in C.
 fn in_parentheses(line: &str) -> String {
     match line.strip_prefix("#define ").and_then(|define| define.split_once(" -")) {
         Some((name, number)) => format!("#define {name} (-{number})\n"),

@@ -1,5 +1,5 @@
-//! Installation of the C library, with what a program needs to find it with pkg-config or CMake.
-//! Packages besides: the backend for NIXL, the command, and the Python package.
+//! Installation of the C library, with files for pkg-config and CMake. Packages of the backend for
+//! NIXL, of the command, and for Python.
 
 mod archive;
 mod build;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use command::CommandPackages;
 use error::InstallError;
 pub(crate) use glibc::Glibc;
-pub(crate) use library::Debug;
+pub(crate) use library::DebugInfo;
 use library::VERSION;
 pub(crate) use library_folder::LibraryFolder;
 pub(crate) use nixl::NixlBackend;
@@ -47,21 +47,20 @@ const HEADERS: [&str; 7] = [
     "tcpx_types.h",
 ];
 
-/// What to install, and where.
+/// Installation of the C library: its prefix and options.
 pub(crate) struct Installation {
     pub(crate) prefix: PathBuf,
     pub(crate) library_folder: LibraryFolder,
     pub(crate) profile: String,
-    /// An archive that was built before, to be installed as it is.
+    /// Archive of an earlier build, which is installed as it is.
     pub(crate) archive: Option<PathBuf>,
-    pub(crate) debug: Debug,
-    /// The oldest glibc with which the shared library is to work; without, that of this machine.
+    pub(crate) debug: DebugInfo,
+    /// Oldest glibc that the shared library supports; `None` for that of this machine.
     pub(crate) glibc: Option<Glibc>,
 }
 
 impl Installation {
-    /// Builds the libraries and lays everything down. What can go wrong for want of a tool does so
-    /// before anything is built.
+    /// Builds and installs everything. A missing tool is an error before anything is built.
     pub(crate) fn install(&self, root: &Path) -> Result<String, InstallError> {
         tool::require(tool::BINUTILS)?;
         let linker = shared::Linker::find(self.glibc)?;
@@ -77,14 +76,14 @@ impl Installation {
         let needed = needed::words(needed::check(&shared, self.glibc)?);
         archive::make(&built.archive, &archive, &exports, self.debug, work.path())?;
 
-        self.lay_down_libraries(&shared, &archive)?;
-        self.lay_down_descriptions(root)?;
+        self.install_libraries(&shared, &archive)?;
+        self.install_headers_and_metadata(root)?;
         let licenses = self.prefix.join("share/licenses/tcpx");
-        licenses::lay_down(root, &built.packages, &licenses)?;
+        licenses::install(root, &built.packages, &licenses)?;
         Ok(format!("tcpx_p2p {VERSION} installed under {}{needed}", self.prefix.display()))
     }
 
-    fn lay_down_libraries(&self, shared: &Path, archive: &Path) -> Result<(), InstallError> {
+    fn install_libraries(&self, shared: &Path, archive: &Path) -> Result<(), InstallError> {
         let folder = self.library_folder.under(&self.prefix);
         let soname = linking::soname();
         let full = format!("{soname}.{VERSION}");
@@ -95,8 +94,8 @@ impl Installation {
         file::copy(archive, &folder.join("libtcpx_p2p.a"))
     }
 
-    /// Headers, and what pkg-config and CMake read.
-    fn lay_down_descriptions(&self, root: &Path) -> Result<(), InstallError> {
+    /// Installs headers, and the files that pkg-config and CMake read.
+    fn install_headers_and_metadata(&self, root: &Path) -> Result<(), InstallError> {
         let include = self.prefix.join("include");
         let folder = self.library_folder.under(&self.prefix);
         let (pkgconfig, cmake) = (folder.join("pkgconfig"), folder.join("cmake/tcpx_p2p"));

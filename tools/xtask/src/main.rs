@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use install::{
-    CommandPackages, Debug, Glibc, Installation, LibraryFolder, NixlBackend, PythonPackage,
+    CommandPackages, DebugInfo, Glibc, Installation, LibraryFolder, NixlBackend, PythonPackage,
 };
 
 #[derive(Parser)]
@@ -28,46 +28,46 @@ struct Arguments {
 enum Command {
     /// Writes include/tcpx_p2p.h from tcpx-capi.
     Header {
-        /// Only compare: fail when the committed header is not what would be written.
+        /// Only compare: fail when the committed header is out of date.
         #[arg(long)]
         check: bool,
     },
-    /// Builds tcpx-capi and lays down libraries, headers, pkg-config file, CMake package and
+    /// Builds tcpx-capi and installs libraries, headers, pkg-config file, CMake package and
     /// licences. Needs binutils and a C compiler.
     Install {
-        /// Where to: P/lib, P/include, P/share/licenses/tcpx. It may be moved afterwards.
+        /// Prefix of P/lib, P/include, P/share/licenses/tcpx. It may be moved afterwards.
         #[arg(long, value_name = "P")]
         prefix: PathBuf,
-        /// Where below the prefix the libraries go: lib64, lib/x86_64-linux-gnu.
+        /// Folder of the libraries below the prefix: lib64, lib/x86_64-linux-gnu.
         #[arg(long, value_name = "FOLDER", default_value = "lib")]
         libdir: LibraryFolder,
-        /// The oldest glibc with which the shared library is to work, as 2.28. It is linked by zig
-        /// then (pip install 'ziglang==0.17.*'). Without this it is the compiler's own glibc.
+        /// Oldest glibc that the shared library supports, such as 2.28. It is linked by zig then
+        /// (pip install 'ziglang==0.17.*'). Without this it is the compiler's own glibc.
         #[arg(long, value_name = "VERSION")]
         glibc: Option<Glibc>,
         /// Cargo profile of the libraries.
         #[arg(long, default_value = "dist")]
         profile: String,
-        /// Install this libtcpx_p2p.a, which cargo has built before, and build nothing.
+        /// Install this libtcpx_p2p.a of an earlier build by cargo, and build nothing.
         #[arg(long, value_name = "FILE", conflicts_with = "profile")]
         archive: Option<PathBuf>,
-        /// Leave the debug information in the libraries: larger by far, for line numbers in
-        /// backtraces and for debuggers.
+        /// Keep the debug information in the libraries: far larger, with line numbers in backtraces
+        /// and for debuggers.
         #[arg(long)]
         keep_debug: bool,
     },
     /// Builds libplugin_TCPX.so, the backend for NIXL, with all of tcpx in it. Needs binutils, a
     /// C++ compiler and CMake, and no part of NIXL.
-    Nixl(Packed),
-    /// Packs that backend into a wheel, nixl-tcpx, which puts it where NIXL looks. Needs Python
-    /// besides.
-    Wheel(Packed),
+    Nixl(PackageArguments),
+    /// Packs that backend into a wheel, nixl-tcpx, which installs it where NIXL looks. Needs Python,
+    /// too.
+    Wheel(PackageArguments),
     /// Packs the Python package `tcpx` into a wheel, with the command `tcpx`. Needs binutils and
     /// Python.
-    Python(Packed),
+    Python(PackageArguments),
     /// Packs the command `tcpx` into a .deb and a .tar.gz, with manual pages, completions and
     /// licences. Needs binutils, tar and gzip, and nothing of Debian.
-    Package(Packed),
+    Package(PackageArguments),
     /// Runs tests: those of a tier (fast, deep, nightly), or single steps.
     Test {
         /// Tiers and steps.
@@ -80,48 +80,48 @@ enum Command {
 }
 
 #[derive(clap::Args)]
-struct Packed {
-    /// The folder for it; of the plugin itself that for NIXL_PLUGIN_DIR.
+struct PackageArguments {
+    /// Output folder; for `nixl`, the folder for NIXL_PLUGIN_DIR.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// The oldest glibc with which it is to work, as 2.28. It is linked by zig then.
+    /// Oldest glibc that it supports, such as 2.28. It is linked by zig then.
     #[arg(long, value_name = "VERSION")]
     glibc: Option<Glibc>,
     /// Cargo profile of tcpx.
     #[arg(long, default_value = "dist")]
     profile: String,
-    /// Leave the debug information in it.
+    /// Keep the debug information in it.
     #[arg(long)]
     keep_debug: bool,
 }
 
-impl From<Packed> for NixlBackend {
-    fn from(asked: Packed) -> Self {
-        let Packed { out: folder, glibc, profile, keep_debug } = asked;
+impl From<PackageArguments> for NixlBackend {
+    fn from(asked: PackageArguments) -> Self {
+        let PackageArguments { out: folder, glibc, profile, keep_debug } = asked;
         Self { folder, profile, debug: debug(keep_debug), glibc }
     }
 }
 
-impl From<Packed> for CommandPackages {
-    fn from(asked: Packed) -> Self {
-        let Packed { out: folder, glibc, profile, keep_debug } = asked;
+impl From<PackageArguments> for CommandPackages {
+    fn from(asked: PackageArguments) -> Self {
+        let PackageArguments { out: folder, glibc, profile, keep_debug } = asked;
         Self { folder, profile, debug: debug(keep_debug), glibc }
     }
 }
 
-impl From<Packed> for PythonPackage {
-    fn from(asked: Packed) -> Self {
-        let Packed { out: folder, glibc, profile, keep_debug } = asked;
+impl From<PackageArguments> for PythonPackage {
+    fn from(asked: PackageArguments) -> Self {
+        let PackageArguments { out: folder, glibc, profile, keep_debug } = asked;
         Self { folder, profile, debug: debug(keep_debug), glibc }
     }
 }
 
-/// What is asked for by `--keep-debug`.
-fn debug(keep: bool) -> Debug {
-    if keep { Debug::Keep } else { Debug::Strip }
+/// Returns the value of `--keep-debug`.
+fn debug(keep: bool) -> DebugInfo {
+    if keep { DebugInfo::Keep } else { DebugInfo::Strip }
 }
 
-/// The workspace's root.
+/// Returns the workspace's root.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."))
 }

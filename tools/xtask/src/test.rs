@@ -1,8 +1,8 @@
-//! Tiers of tests, and the steps that make them up.
+//! Tiers of tests, and their steps.
 //!
-//! A step is one command of the shell, run at the root of the repository. Whatever depends on the
-//! machine (what is installed, what can be fetched) is decided by the script that the step calls:
-//! it prints `skipped: ` and the reason, and succeeds.
+//! A step is one shell command, run at the root of the repository. Its script checks what the
+//! machine offers (installed tools, downloads): where one is missing it prints `skipped: ` and the
+//! reason, and succeeds.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Which run a step belongs to first. A later tier has the steps of the earlier ones too, but for
-/// `Nightly`, which repeats the deep tier's subjects at length.
+/// Tier of a step. `Deep` has the steps of `Fast`, too; `Nightly` repeats the subjects of `Deep` at
+/// length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tier {
     Fast,
@@ -30,34 +30,39 @@ impl Tier {
         }
     }
 
-    fn holds(self, step: &Step) -> bool {
+    fn holds(self, step: &TestStep) -> bool {
         step.tier == self || (self == Self::Deep && step.tier == Tier::Fast)
     }
 }
 
 /// One command of a tier.
 #[derive(Debug)]
-struct Step {
+struct TestStep {
     name: &'static str,
     tier: Tier,
     about: &'static str,
     command: &'static str,
-    /// Runs after the others of its kind, and beside those that are not: it builds in a folder of
-    /// its own, or keeps no more than one processor busy.
-    is_beside: bool,
+    /// Whether it runs at the same time as the other steps: it builds in a folder of its own, or
+    /// uses one processor at most.
+    is_parallel: bool,
 }
 
-const fn step(name: &'static str, tier: Tier, about: &'static str, command: &'static str) -> Step {
-    Step { name, tier, about, command, is_beside: false }
+const fn step(
+    name: &'static str,
+    tier: Tier,
+    about: &'static str,
+    command: &'static str,
+) -> TestStep {
+    TestStep { name, tier, about, command, is_parallel: false }
 }
 
-const fn beside(step: Step) -> Step {
-    Step { is_beside: true, ..step }
+const fn in_parallel(step: TestStep) -> TestStep {
+    TestStep { is_parallel: true, ..step }
 }
 
-const STEPS: &[Step] = &[
+const STEPS: &[TestStep] = &[
     step("tests", Tier::Fast, "the README's test command", "cargo test --workspace --no-fail-fast"),
-    beside(step(
+    in_parallel(step(
         "devmem",
         Tier::Deep,
         "device-memory TCP over a stock kernel in a guest",
@@ -93,7 +98,7 @@ const STEPS: &[Step] = &[
         "the command as packages, and tools/deploy/gke",
         "tools/scripts/package-test.sh",
     ),
-    beside(step(
+    in_parallel(step(
         "nixl",
         Tier::Deep,
         "the backend below an unmodified NIXL, and its wheel",
@@ -105,13 +110,18 @@ const STEPS: &[Step] = &[
         "the Python package, from its wheel in fresh environments",
         "tools/scripts/python-test.sh all",
     ),
-    beside(step(
+    in_parallel(step(
         "asan",
         Tier::Deep,
         "AddressSanitizer over what decodes outside bytes",
         "tools/scripts/sanitize.sh asan pure",
     )),
-    beside(step("fuzz", Tier::Deep, "each fuzz target for a moment", "tools/scripts/fuzz.sh 10")),
+    in_parallel(step(
+        "fuzz",
+        Tier::Deep,
+        "each fuzz target for a moment",
+        "tools/scripts/fuzz.sh 10",
+    )),
     step(
         "faults",
         Tier::Deep,
@@ -195,7 +205,7 @@ const STEPS: &[Step] = &[
 /// Returns the text that `--list` prints: each step with its tier.
 pub(crate) fn list() -> String {
     let mut lines = String::new();
-    for Step { name, tier, about, .. } in STEPS {
+    for TestStep { name, tier, about, .. } in STEPS {
         // Writing to a string cannot fail.
         let _ = writeln!(lines, "{name:14} {:8} {about}", tier.name());
     }
@@ -206,18 +216,19 @@ pub(crate) fn list() -> String {
 /// of their seconds.
 ///
 /// # Errors
-/// A word names nothing; a step cannot be started, or fails: then the others run all the same, and
-/// the error names those that failed.
+/// When a word is neither a step nor a tier, or a step cannot be started or fails. The others run
+/// all the same, and the error names the failed ones.
 pub(crate) fn run(root: &Path, words: &[String]) -> Result<String, Box<dyn Error>> {
-    let steps = named(words)?;
-    let (mut beside, mut main): (Vec<_>, Vec<_>) = steps.into_iter().partition(|it| it.is_beside);
+    let steps = select(words)?;
+    let (mut parallel, mut main): (Vec<_>, Vec<_>) =
+        steps.into_iter().partition(|it| it.is_parallel);
     if main.is_empty() {
-        std::mem::swap(&mut main, &mut beside);
+        std::mem::swap(&mut main, &mut parallel);
     }
-    let (main, beside) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            // What each prints is shown when nothing else prints.
-            let each = beside.iter().map(|step| {
+    let (main, parallel) = std::thread::scope(|scope| {
+        let parallel = scope.spawn(|| {
+            // The output of each is printed when no other step prints.
+            let each = parallel.iter().map(|step| {
                 let log = tempfile::NamedTempFile::new()?;
                 let ended = step.run(root, Some(log.reopen()?))?;
                 Ok((ended, std::fs::read(log.path())?))
@@ -225,29 +236,31 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<String, Box<dyn Error
             each.collect::<std::io::Result<Vec<_>>>()
         });
         let main = main.iter().map(|step| {
-            say(&format!("\n== {}: {}\n+ {}", step.name, step.about, step.command));
+            print_line(&format!("\n== {}: {}\n+ {}", step.name, step.about, step.command));
             step.run(root, None)
         });
-        (main.collect::<std::io::Result<Vec<_>>>(), beside.join())
+        (main.collect::<std::io::Result<Vec<_>>>(), parallel.join())
     });
     let mut finished = main?;
-    for (ended, printed) in beside.map_err(|_| "the thread of the steps beside panicked")?? {
-        say(&format!("\n== {}, which ran beside others", ended.name));
-        say(&String::from_utf8_lossy(&printed));
+    for (ended, printed) in parallel.map_err(|_| "the thread of the parallel steps panicked")?? {
+        print_line(&format!("\n== {}, which ran in parallel", ended.name));
+        print_line(&String::from_utf8_lossy(&printed));
         finished.push(ended);
     }
     report(&finished)
 }
 
-fn named(words: &[String]) -> Result<Vec<&'static Step>, Box<dyn Error>> {
+fn select(words: &[String]) -> Result<Vec<&'static TestStep>, Box<dyn Error>> {
     for word in words {
         let is_known = STEPS.iter().any(|step| step.name == word)
             || Tier::ALL.iter().any(|tier| tier.name() == word);
         if !is_known {
-            return Err(format!("{word} is neither a tier nor a step of these:\n{}", list()).into());
+            return Err(
+                format!("{word} is neither a tier nor one of the steps:\n{}", list()).into()
+            );
         }
     }
-    let is_named = |step: &&Step| {
+    let is_named = |step: &&TestStep| {
         words.iter().any(|word| {
             step.name == word
                 || Tier::ALL.iter().any(|tier| tier.name() == word && tier.holds(step))
@@ -256,16 +269,16 @@ fn named(words: &[String]) -> Result<Vec<&'static Step>, Box<dyn Error>> {
     Ok(STEPS.iter().filter(is_named).collect())
 }
 
-/// How a step ended.
-struct Finished {
+/// Result of a step.
+struct StepResult {
     name: &'static str,
     is_good: bool,
     took: Duration,
 }
 
-impl Step {
-    /// Runs it to its end. What it prints goes to `log`, or to where this program's output goes.
-    fn run(&self, root: &Path, log: Option<std::fs::File>) -> std::io::Result<Finished> {
+impl TestStep {
+    /// Runs the step to its end. Its output goes to `log`, or to this program's output.
+    fn run(&self, root: &Path, log: Option<std::fs::File>) -> std::io::Result<StepResult> {
         let since = Instant::now();
         let mut command = Command::new("bash");
         command.args(["-c", self.command]).current_dir(root).stdin(Stdio::null());
@@ -273,13 +286,13 @@ impl Step {
             command.stdout(log.try_clone()?).stderr(log);
         }
         let is_good = command.status()?.success();
-        Ok(Finished { name: self.name, is_good, took: since.elapsed() })
+        Ok(StepResult { name: self.name, is_good, took: since.elapsed() })
     }
 }
 
-fn report(finished: &[Finished]) -> Result<String, Box<dyn Error>> {
+fn report(finished: &[StepResult]) -> Result<String, Box<dyn Error>> {
     let mut table = String::new();
-    for Finished { name, is_good, took } in finished {
+    for StepResult { name, is_good, took } in finished {
         let word = if *is_good { "passed" } else { "FAILED" };
         // Writing to a string cannot fail.
         let _ = writeln!(table, "{name:14} {word} {:6} s", took.as_secs());
@@ -292,7 +305,7 @@ fn report(finished: &[Finished]) -> Result<String, Box<dyn Error>> {
 }
 
 #[allow(clippy::print_stdout, reason = "a program's output")]
-fn say(line: &str) {
+fn print_line(line: &str) {
     println!("{line}");
 }
 
@@ -305,7 +318,7 @@ mod tests {
     }
 
     fn names(asked: &[&str]) -> Vec<&'static str> {
-        named(&words(asked)).unwrap().iter().map(|step| step.name).collect()
+        select(&words(asked)).unwrap().iter().map(|step| step.name).collect()
     }
 
     #[test]
@@ -317,14 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_names_nothing_is_refused_with_all_that_there_are() {
-        let error = named(&words(&["tests", "nlxi"])).unwrap_err().to_string();
+    fn an_unknown_word_is_refused_with_all_steps() {
+        let error = select(&words(&["tests", "nlxi"])).unwrap_err().to_string();
         assert!(error.contains("nlxi") && error.contains("nixl "), "{error}");
     }
 
     #[test]
     fn a_step_that_fails_does_not_hide_the_others() {
-        let failed = |name, is_good| Finished { name, is_good, took: Duration::from_secs(3) };
+        let failed = |name, is_good| StepResult { name, is_good, took: Duration::from_secs(3) };
         let error = report(&[failed("one", false), failed("two", true)]).unwrap_err().to_string();
         assert!(error.contains("one            FAILED      3 s"), "{error}");
         assert!(error.contains("two            passed      3 s"), "{error}");

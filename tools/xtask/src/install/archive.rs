@@ -1,20 +1,20 @@
-//! The static library: one object, whose only global names are those of the header, and these
-//! hidden. So a shared library that links it exports none of them, and a program may link it beside
-//! another library written in Rust.
+//! Static library: one object, whose only global names are those of the header, and these hidden. A
+//! shared library that links it exports none of them, and a program may link it beside another
+//! library written in Rust.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::error::InstallError;
-use super::library::Debug;
+use super::library::DebugInfo;
 use super::{file, tool};
 
-/// Makes the library `to` of cargo's archive `from`. `work` is a folder for what lies between.
+/// Makes the library `to` of cargo's archive `from`. `work` is a folder for intermediate files.
 pub(super) fn make(
     from: &Path,
     to: &Path,
     exports: &[&str],
-    debug: Debug,
+    debug: DebugInfo,
     work: &Path,
 ) -> Result<(), InstallError> {
     let [stripped, hidden, object, joined, names] =
@@ -23,7 +23,7 @@ pub(super) fn make(
     // stumble once the objects are joined.
     let mut objcopy = Command::new("objcopy");
     objcopy.args(["--remove-section", ".llvmbc", "--remove-section", ".llvmcmd"]);
-    if debug == Debug::Strip {
+    if debug == DebugInfo::Strip {
         objcopy.arg("--strip-debug");
     }
     tool::run(objcopy.arg(from).arg(&stripped))?;
@@ -31,8 +31,8 @@ pub(super) fn make(
     file::write(&hidden, &hiding(exports))?;
     tool::run(Command::new("as").arg(&hidden).arg("-o").arg(&object))?;
     let mut ld = Command::new("ld");
-    // Of groups of one name a program keeps the first: another library's would be left without
-    // what is local here. And no --gc-sections, which makes weak references strong.
+    // A program keeps the first of several groups of one name, so another library would lack the
+    // names that are local here. And no --gc-sections, which makes weak references strong.
     ld.args(["--relocatable", "--force-group-allocation"]);
     ld.args(exports.iter().flat_map(|name| ["--undefined", name]));
     tool::run(ld.arg(&object).arg(&stripped).arg("-o").arg(&joined))?;
@@ -45,9 +45,9 @@ pub(super) fn make(
     tool::run(Command::new("ar").arg("rcsD").arg(to).arg(&joined)).map(|_| ())
 }
 
-/// Assembly that makes names hidden in whatever it is joined with.
+/// Returns assembly that hides names in the object with which it is joined.
 fn hiding(exports: &[&str]) -> String {
     let lines = exports.iter().map(|name| format!(".hidden {name}\n"));
-    // Without this section the linker would take it that the code runs on the stack.
+    // Without this section the linker would assume that the code needs an executable stack.
     lines.chain([".section .note.GNU-stack,\"\",@progbits\n".to_owned()]).collect()
 }

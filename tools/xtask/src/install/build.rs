@@ -11,9 +11,10 @@ use super::tool;
 
 const ARCHIVE: &str = "libtcpx_p2p.a";
 
-pub(super) struct Built {
+/// Archive that cargo has built, and its packages.
+pub(super) struct BuiltLibrary {
     pub(super) archive: PathBuf,
-    /// Folders of the packages from a registry that took part, by "name version".
+    /// Folders of its packages from a registry, by "name version".
     pub(super) packages: BTreeMap<String, PathBuf>,
 }
 
@@ -24,19 +25,19 @@ pub(super) fn cargo(root: &Path) -> Command {
 }
 
 /// Has cargo build the archive alone. Beside an rlib, it would leave link-time optimisation out.
-pub(super) fn build(root: &Path, profile: &str) -> Result<Built, InstallError> {
+pub(super) fn build(root: &Path, profile: &str) -> Result<BuiltLibrary, InstallError> {
     let mut command = cargo(root);
     command.args(["rustc", "--package", "tcpx-capi", "--lib", "--profile", profile]);
     command.args(["--crate-type", "staticlib"]);
     let messages = tool::run(command.args(["--message-format", "json-render-diagnostics"]))?;
     let artifacts = artifacts(&messages);
     let archive = artifacts.iter().find_map(archive).ok_or(InstallError::Missing(ARCHIVE))?;
-    Ok(Built { archive, packages: artifacts.iter().filter_map(package).collect() })
+    Ok(BuiltLibrary { archive, packages: artifacts.iter().filter_map(package).collect() })
 }
 
-/// An archive that cargo has made before, of any packages from a registry that the workspace knows.
-pub(super) fn given(root: &Path, archive: &Path) -> Result<Built, InstallError> {
-    Ok(Built { archive: archive.to_owned(), packages: all_packages(root)? })
+/// Returns an archive of an earlier build, with all packages from a registry in the workspace.
+pub(super) fn given(root: &Path, archive: &Path) -> Result<BuiltLibrary, InstallError> {
+    Ok(BuiltLibrary { archive: archive.to_owned(), packages: all_packages(root)? })
 }
 
 fn all_packages(root: &Path) -> Result<BTreeMap<String, PathBuf>, InstallError> {
@@ -46,7 +47,7 @@ fn all_packages(root: &Path) -> Result<BTreeMap<String, PathBuf>, InstallError> 
     Ok(packages.iter().filter_map(|found| package_of(&found["id"], found)).collect())
 }
 
-/// The artifacts among cargo's messages, which are one JSON object a line.
+/// Returns the artifacts among cargo's messages, which are one JSON object a line.
 pub(super) fn artifacts(messages: &str) -> Vec<Value> {
     let objects = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     objects.filter(|message| message["reason"] == "compiler-artifact").collect()
@@ -57,12 +58,12 @@ fn archive(artifact: &Value) -> Option<PathBuf> {
     files.map(PathBuf::from).find(|file| file.file_name().is_some_and(|name| name == ARCHIVE))
 }
 
-/// The package that an artifact is of, if it is from a registry.
+/// Returns the package of an artifact, if it is from a registry.
 pub(super) fn package(artifact: &Value) -> Option<(String, PathBuf)> {
     package_of(&artifact["package_id"], artifact)
 }
 
-/// A package from a registry, whose id ends with `#name@version`, and its folder.
+/// Returns a package from a registry, whose id ends with `#name@version`, and its folder.
 fn package_of(id: &Value, of: &Value) -> Option<(String, PathBuf)> {
     let (_, name) = id.as_str()?.strip_prefix("registry+")?.rsplit_once('#')?;
     let (name, version) = name.split_once('@')?;

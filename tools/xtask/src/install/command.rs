@@ -1,35 +1,35 @@
-//! The command as packages: a .deb, and a .tar.gz for any other system.
+//! Packages of the command: a .deb, and a .tar.gz for any other system.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::error::InstallError;
 use super::glibc::Glibc;
-use super::library::{Debug, VERSION};
+use super::library::{DebugInfo, VERSION};
 use super::program::{self, PROGRAM};
 use super::shared::Linker;
 use super::{deb, file, licenses, needed, tool};
 
 const GLIBC: &str = "program that names a version of glibc";
-/// Below `usr`, where each shell looks for what it completes.
+/// Paths of completions below `usr`, by shell.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/tcpx"),
     ("zsh", "share/zsh/vendor-completions/_tcpx"),
     ("fish", "share/fish/vendor_completions.d/tcpx.fish"),
 ];
 
-/// What to pack, and where to.
+/// Packages of the command: their folder and options.
 pub(crate) struct CommandPackages {
     pub(crate) folder: PathBuf,
     pub(crate) profile: String,
-    pub(crate) debug: Debug,
-    /// The oldest glibc with which the command is to work; without, that of this machine.
+    pub(crate) debug: DebugInfo,
+    /// Oldest glibc that the command supports; `None` for that of this machine.
     pub(crate) glibc: Option<Glibc>,
 }
 
 impl CommandPackages {
-    /// Builds the command, lays it out as it is installed, and packs that. What can go wrong for
-    /// want of a tool does so before anything is built.
+    /// Builds the command, installs it in a temporary folder, and packs that. A missing tool is an
+    /// error before anything is built.
     pub(crate) fn pack(&self, root: &Path) -> Result<String, InstallError> {
         tool::require(tool::BINUTILS)?;
         for name in ["tar", "gzip"] {
@@ -44,16 +44,16 @@ impl CommandPackages {
         let program = usr.join("bin").join(PROGRAM);
         file::make_folder(&usr.join("bin"))?;
         file::copy(&built.program, &program)?;
-        if self.debug == Debug::Strip {
+        if self.debug == DebugInfo::Strip {
             tool::run(Command::new("strip").arg("--strip-debug").arg(&program))?;
         }
         let needed = needed::check(&program, self.glibc)?.ok_or(InstallError::Missing(GLIBC))?;
         let depends = deb::depends(&needed.to_string(), &program::libraries(&program)?);
 
-        lay_down_manual(&program, &usr)?;
-        lay_down_completions(&program, &usr)?;
+        install_manual(&program, &usr)?;
+        install_completions(&program, &usr)?;
         let about = usr.join("share/doc/tcpx");
-        licenses::lay_down_of(root, &["tcpx-cli"], PROGRAM, &built.packages, &about)?;
+        licenses::install_for(root, &["tcpx-cli"], PROGRAM, &built.packages, &about)?;
         // Where Debian looks for it.
         file::copy(&root.join("LICENSE"), &about.join("copyright"))?;
 
@@ -69,7 +69,7 @@ impl CommandPackages {
     }
 }
 
-fn lay_down_manual(program: &Path, usr: &Path) -> Result<(), InstallError> {
+fn install_manual(program: &Path, usr: &Path) -> Result<(), InstallError> {
     let pages = usr.join("share/man/man1");
     tool::run(Command::new(program).arg("manual").arg(&pages))?;
     for page in pages.read_dir().map_err(file::at(&pages))? {
@@ -79,7 +79,7 @@ fn lay_down_manual(program: &Path, usr: &Path) -> Result<(), InstallError> {
     Ok(())
 }
 
-fn lay_down_completions(program: &Path, usr: &Path) -> Result<(), InstallError> {
+fn install_completions(program: &Path, usr: &Path) -> Result<(), InstallError> {
     for (shell, place) in COMPLETIONS {
         let path = usr.join(place);
         if let Some(folder) = path.parent() {

@@ -1,4 +1,4 @@
-//! Packages out of a folder that is laid out as it is to be installed.
+//! Packages of a folder with the layout of the installed files.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,8 +13,7 @@ pub(super) const ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
     _ => "amd64",
 };
 
-/// What the package asks of the system: the C library from which version on, and what else has to
-/// be there.
+/// Returns the dependencies of the package: the C library with its oldest version, and others.
 pub(super) fn depends(glibc: &str, libraries: &[String]) -> String {
     let unwinding = libraries.iter().any(|name| name == "libgcc_s.so.1");
     format!("libc6 (>= {glibc}){}", if unwinding { ", libgcc-s1" } else { "" })
@@ -33,12 +32,12 @@ fn control(depends: &str, bytes: u64) -> String {
          Description: moves GPU memory between hosts over TCP\n\
          \x20The command tcpx measures and tries out transfers of GPU memory and host memory\n\
          \x20between two processes or hosts, over Google's GPUDirect-TCPX plugin or a software\n\
-         \x20plugin of its own, and says what is wrong with a machine and how to cure it.\n",
+         \x20plugin of its own, and says what is wrong with a machine and how to fix it.\n",
         bytes.div_ceil(1024)
     )
 }
 
-/// Packs `tree`, whose root stands for `/`, into `to`. `work` is a folder for what lies between.
+/// Packs `tree`, whose root stands for `/`, into `to`. `work` is a folder for intermediate files.
 pub(super) fn pack(tree: &Path, depends: &str, to: &Path, work: &Path) -> Result<(), InstallError> {
     let parts = work.join("deb");
     let about = parts.join("control");
@@ -68,7 +67,7 @@ pub(super) fn archive(folder: &Path, name: &str, to: &Path) -> Result<(), Instal
     tool::run(tar.arg("--file").arg(to).arg("--directory").arg(folder).arg(".")).map(|_| ())
 }
 
-/// Bytes of all files below.
+/// Returns the bytes of all files below a folder.
 fn size(folder: &Path) -> Result<u64, InstallError> {
     let mut bytes = 0;
     for entry in folder.read_dir().map_err(file::at(folder))? {
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unwinds_is_asked_for_where_it_is_not_linked_in() {
+    fn the_unwinding_library_is_a_dependency_unless_it_is_linked_in() {
         let libraries = ["libgcc_s.so.1".to_owned(), "libc.so.6".to_owned()];
         assert_eq!(depends("2.36", &libraries), "libc6 (>= 2.36), libgcc-s1");
     }

@@ -17,10 +17,12 @@ pub(crate) enum InstallError {
          to download, 400 MB on disk)"
     )]
     NoZig(Glibc),
-    #[error("the library needs glibc {found}, and was to work with {wanted}")]
+    #[error("the library needs glibc {found}, which is later than {wanted}")]
     TooNew { wanted: Glibc, found: Glibc },
     #[error("cargo made no {0}")]
     Missing(&'static str),
-    #[error("the package of {0} holds no text of its licence, which must come with the library")]
+    #[error(
+        "the package of {0} has no text of its licence, which must be installed with the library"
+    )]
     NoLicense(String),
 }

@@ -1,4 +1,4 @@
-//! Files that are laid down, over older ones or not.
+//! Files that are installed, in place of older ones.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ pub(super) fn at(path: &Path) -> impl FnOnce(Error) -> InstallError {
     move |error| InstallError::Io { path, error }
 }
 
-/// Removes what is there first: a program that has the old file mapped keeps it whole.
+/// Removes an old file: a program that has it mapped keeps it whole.
 pub(super) fn clear(path: &Path) -> Result<(), InstallError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(at(path)(error)),
@@ -37,7 +37,7 @@ pub(super) fn make_folder(path: &Path) -> Result<(), InstallError> {
     std::fs::create_dir_all(path).map_err(at(path))
 }
 
-/// Makes a folder that holds nothing of an older installation.
+/// Makes an empty folder, without files of an older installation.
 pub(super) fn make_fresh_folder(path: &Path) -> Result<(), InstallError> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(at(path)(error)),

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
-/// A version of glibc, as 2.28.
+/// A version of glibc, such as 2.28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Glibc {
     major: u32,
@@ -17,7 +17,7 @@ impl FromStr for Glibc {
         let numbers = text.split_once('.').and_then(|(major, minor)| {
             Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
         });
-        numbers.ok_or_else(|| format!("{text:?} is not a version of glibc, as 2.28"))
+        numbers.ok_or_else(|| format!("{text:?} is not a version of glibc, such as 2.28"))
     }
 }
 

@@ -13,7 +13,7 @@ impl LibraryFolder {
         prefix.join(&self.0)
     }
 
-    /// The way from a folder that lies `depth` below this one back to the prefix.
+    /// Returns the relative path from a folder `depth` below this one to the prefix.
     pub(super) fn back_to_prefix(&self, depth: usize) -> String {
         vec![".."; depth + self.0.split('/').count()].join("/")
     }
@@ -33,7 +33,11 @@ impl FromStr for LibraryFolder {
         for component in Path::new(text).components() {
             match component {
                 Component::Normal(part) => parts.push(part.to_string_lossy()),
-                _ => return Err(format!("{text:?} is not a folder below the prefix, as lib64")),
+                _ => {
+                    return Err(format!(
+                        "{text:?} is not a folder below the prefix, such as lib64"
+                    ));
+                }
             }
         }
         match parts.is_empty() {

@@ -1,4 +1,4 @@
-//! Licence texts: ours, and those of all whose code is in the libraries, as they demand.
+//! Licence texts: tcpx's, and those of all packages whose code is in the libraries.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,18 +10,18 @@ use super::{build, file, tool};
 
 const RUST_NOTICES: &str = "COPYRIGHT-library.html";
 
-/// Writes those of the C library to `to`, which holds nothing else. `packages` says where cargo
-/// keeps each package.
-pub(super) fn lay_down(
+/// Writes the licences of the C library to `to`, which has no other files. `packages` has the folder
+/// of each package.
+pub(super) fn install(
     root: &Path,
     packages: &BTreeMap<String, PathBuf>,
     to: &Path,
 ) -> Result<(), InstallError> {
-    lay_down_of(root, &["tcpx-capi"], "libtcpx_p2p", packages, to)
+    install_for(root, &["tcpx-capi"], "libtcpx_p2p", packages, to)
 }
 
-/// Writes those of what the crates `of` make, which is called `name`.
-pub(super) fn lay_down_of(
+/// Writes the licences of `name`, which the crates `of` build.
+pub(super) fn install_for(
     root: &Path,
     of: &[&str],
     name: &str,
@@ -30,15 +30,15 @@ pub(super) fn lay_down_of(
 ) -> Result<(), InstallError> {
     file::make_fresh_folder(to)?;
     file::copy(&root.join("LICENSE"), &to.join("LICENSE"))?;
-    let mut list = format!("What is in {name} besides tcpx's own code, and its licences.\n\n");
+    let mut list = format!("Packages in {name} besides tcpx's own code, with their licences.\n\n");
     list += &rust(root, to)?;
     let mut tree = build::cargo(root);
     tree.arg("tree").args(of.iter().flat_map(|name| ["--package", name]));
     tree.args(["--edges", "normal,no-proc-macro"]);
     let tree = tool::run(tree.args(["--prefix", "none", "--format", "{p}|{l}"]))?;
     for (package, license) in linked(&tree) {
-        // What has no folder is a crate of this workspace: `deny.toml` lets no other come from
-        // elsewhere than a registry.
+        // A package without a folder is a crate of this workspace: `deny.toml` allows others from a
+        // registry only.
         let Some(from) = packages.get(&package) else { continue };
         let folder = to.join(package.replace(' ', "-"));
         copy_texts(&package, from, &folder)?;
@@ -47,7 +47,7 @@ pub(super) fn lay_down_of(
     file::write(&to.join("THIRD-PARTY"), &list)
 }
 
-/// Copies the notices of the standard library, where the toolchain brings them.
+/// Copies the notices of the standard library, where the toolchain has them.
 fn rust(root: &Path, to: &Path) -> Result<String, InstallError> {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let sysroot = tool::run(rustc.current_dir(root).args(["--print", "sysroot"]))?;
@@ -82,8 +82,8 @@ fn is_text_of_license(name: &OsStr) -> bool {
     starts.iter().any(|start| name.starts_with(start))
 }
 
-/// Packages, as "name version", with their licences, from `cargo tree`'s lines `name vversion|…`.
-/// One that the tree shows again ends with `(*)`.
+/// Returns packages, as "name version", with their licences, from the lines `name vversion|…` of
+/// `cargo tree`. A repeated one ends with `(*)`.
 fn linked(tree: &str) -> BTreeMap<String, String> {
     let package = |line: &str| {
         let (package, license) = line.split_once('|')?;

@@ -1,4 +1,4 @@
-//! Needs of a linked library on the system where it is to work.
+//! Version of glibc that a linked library needs.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::error::InstallError;
 use super::glibc::Glibc;
 use super::tool;
 
-/// Reads which glibc a library needs, if any. One that is later than `wanted` is an error.
+/// Returns the glibc that a library needs, if any. A later one than `wanted` is an error.
 pub(super) fn check(library: &Path, wanted: Option<Glibc>) -> Result<Option<Glibc>, InstallError> {
     let mut readelf = Command::new("readelf");
     let versions = tool::run(readelf.args(["--wide", "--version-info"]).arg(library))?;
@@ -19,7 +19,7 @@ pub(super) fn check(library: &Path, wanted: Option<Glibc>) -> Result<Option<Glib
     }
 }
 
-/// The same in words, behind what else is said.
+/// Returns the needed glibc as a text that follows another.
 pub(super) fn words(needed: Option<Glibc>) -> String {
     needed.map_or_else(String::new, |glibc| format!("; needs glibc {glibc}"))
 }

@@ -1,11 +1,11 @@
-//! The backend for NIXL: one file, with all of tcpx in it.
+//! Build of the backend for NIXL: one file, with all of tcpx in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::error::InstallError;
 use super::glibc::Glibc;
-use super::library::{Debug, VERSION};
+use super::library::{DebugInfo, VERSION};
 use super::shared::Linker;
 use super::wheel::WheelTree;
 use super::{build, file, licenses, needed, tool};
@@ -14,20 +14,20 @@ const PLUGIN: &str = "libplugin_TCPX.so";
 const PACKAGE: &str = "nixl_tcpx";
 const GLIBC: &str = "plugin that names a version of glibc";
 
-/// What to build, and where to.
+/// Build of the backend: its folder and options.
 pub(crate) struct NixlBackend {
-    /// The folder that NIXL is to look into.
+    /// Folder in which NIXL looks for backends.
     pub(crate) folder: PathBuf,
     pub(crate) profile: String,
-    pub(crate) debug: Debug,
-    /// The oldest glibc with which it is to work; without, that of this machine.
+    pub(crate) debug: DebugInfo,
+    /// Oldest glibc that it supports; `None` for that of this machine.
     pub(crate) glibc: Option<Glibc>,
 }
 
 impl NixlBackend {
-    /// Builds the plugin and lays it down with its licences.
+    /// Builds the plugin and installs it with its licences.
     pub(crate) fn build(&self, root: &Path) -> Result<String, InstallError> {
-        let needed = needed::words(self.lay_down(root, &self.folder.join("licenses"))?);
+        let needed = needed::words(self.install_plugin(root, &self.folder.join("licenses"))?);
         Ok(format!("{PLUGIN} {VERSION} is in {}{needed}", self.folder.display()))
     }
 
@@ -38,13 +38,14 @@ impl NixlBackend {
         let tree = WheelTree::new(&home.join("METADATA"))?;
         tree.add_package(&home.join(PACKAGE), &["py"])?;
         let out = std::mem::replace(&mut self.folder, tree.package(PACKAGE)?);
-        let needed = self.lay_down(root, &tree.licenses())?.ok_or(InstallError::Missing(GLIBC))?;
+        let needed =
+            self.install_plugin(root, &tree.licenses())?.ok_or(InstallError::Missing(GLIBC))?;
         tree.pack(root, "py3-none", needed, &out)
     }
 
-    /// What can go wrong for want of a tool does so before anything is built. Returns which glibc
-    /// the plugin needs.
-    fn lay_down(&self, root: &Path, licenses: &Path) -> Result<Option<Glibc>, InstallError> {
+    /// Builds and installs the plugin, and returns the glibc that it needs. A missing tool is an
+    /// error before anything is built.
+    fn install_plugin(&self, root: &Path, licenses: &Path) -> Result<Option<Glibc>, InstallError> {
         tool::require(tool::BINUTILS)?;
         tool::require(&["cmake", "c++"])?;
         let linker = Linker::find(self.glibc)?;
@@ -52,13 +53,13 @@ impl NixlBackend {
         let built = build::build(root, &self.profile)?;
         let plugin = work.path().join(PLUGIN);
         compile(root, &linker, &built.archive, work.path())?;
-        if self.debug == Debug::Strip {
+        if self.debug == DebugInfo::Strip {
             tool::run(Command::new("strip").arg("--strip-debug").arg(&plugin))?;
         }
         let needed = needed::check(&plugin, self.glibc)?;
         file::make_folder(&self.folder)?;
         file::copy(&plugin, &self.folder.join(PLUGIN))?;
-        licenses::lay_down(root, &built.packages, licenses)?;
+        licenses::install(root, &built.packages, licenses)?;
         Ok(needed)
     }
 }

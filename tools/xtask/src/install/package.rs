@@ -3,7 +3,8 @@
 use super::library::{SYSTEM_LIBRARIES, VERSION};
 use super::library_folder::LibraryFolder;
 
-/// The prefix is found from where the file lies, so an installation can be moved.
+/// Returns the file for pkg-config. It finds the prefix by its own path, so an installation can be
+/// moved.
 pub(super) fn pkg_config(library: &LibraryFolder) -> String {
     let prefix = library.back_to_prefix(1);
     let private = SYSTEM_LIBRARIES.map(|name| format!("-l{name}")).join(" ");
@@ -44,7 +45,8 @@ pub(super) fn cmake_config(library: &LibraryFolder, soname: &str) -> String {
     )
 }
 
-/// Before 1.0 a minor version may break programs, so the minor version must be the same.
+/// Returns CMake's version file. Before 1.0 a minor version may break programs, so the minor version
+/// must be equal.
 pub(super) fn cmake_version() -> String {
     let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
     format!(

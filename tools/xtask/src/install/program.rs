@@ -1,4 +1,4 @@
-//! The command `tcpx` as one file.
+//! Build of the command `tcpx`.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -13,22 +13,27 @@ use super::{build, file, tool};
 
 pub(super) const PROGRAM: &str = "tcpx";
 
-pub(super) struct Built {
+/// Program that cargo has built, and its packages.
+pub(super) struct BuiltCommand {
     pub(super) program: PathBuf,
-    /// As of the library.
+    /// Folders of its packages from a registry, by "name version".
     pub(super) packages: BTreeMap<String, PathBuf>,
 }
 
-/// Has cargo build it.
-pub(super) fn build(root: &Path, profile: &str, linker: &Linker) -> Result<Built, InstallError> {
+/// Has cargo build the command.
+pub(super) fn build(
+    root: &Path,
+    profile: &str,
+    linker: &Linker,
+) -> Result<BuiltCommand, InstallError> {
     let words = ["--package", "tcpx-cli", "--bin", PROGRAM, "--profile", profile];
     let artifacts = link(root, &words, linker)?;
     let program = artifacts.iter().find_map(program).ok_or(InstallError::Missing(PROGRAM))?;
-    Ok(Built { program, packages: artifacts.iter().filter_map(build::package).collect() })
+    Ok(BuiltCommand { program, packages: artifacts.iter().filter_map(build::package).collect() })
 }
 
-/// Has cargo build what `words` name, and returns its artifacts. Only that file is linked by
-/// `linker`: what runs during the build is linked as ever.
+/// Has cargo build the target that `words` name, and returns its artifacts. `linker` links the
+/// target only: build scripts are linked by the compiler's own.
 pub(super) fn link(
     root: &Path,
     words: &[&str],
@@ -49,7 +54,7 @@ fn program(artifact: &Value) -> Option<PathBuf> {
     artifact["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
 }
 
-/// Writes what calls zig where rustc calls a compiler. Always at the same place, because cargo
+/// Writes the script that calls zig in place of a compiler, always to the same path, because cargo
 /// builds anew for another linker.
 fn write_script(root: &Path, words: &[String]) -> Result<PathBuf, InstallError> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
@@ -62,7 +67,7 @@ fn write_script(root: &Path, words: &[String]) -> Result<PathBuf, InstallError> 
     Ok(path)
 }
 
-/// Returns a script that replaces or leaves out the words of rustc's that zig does not know. The
+/// Returns a script that replaces or leaves out the arguments of rustc that zig does not know. The
 /// functions that unwind the stack are in one of zig's own libraries, and zig has a linker of its
 /// own.
 fn script(words: &[String]) -> String {
@@ -81,13 +86,13 @@ fn script(words: &[String]) -> String {
     )
 }
 
-/// Returns the libraries of the system that a program asks the loader for.
+/// Returns the libraries of the system that a program needs.
 pub(super) fn libraries(program: &Path) -> Result<Vec<String>, InstallError> {
     let mut readelf = Command::new("readelf");
     Ok(needed(&tool::run(readelf.args(["--wide", "--dynamic"]).arg(program))?))
 }
 
-/// Lines as `0x0000000000000001 (NEEDED)  Shared library: [libc.so.6]`.
+/// Returns the libraries in lines such as `0x0000000000000001 (NEEDED)  Shared library: [libc.so.6]`.
 fn needed(dynamic: &str) -> Vec<String> {
     let lines = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
     let names = lines.filter_map(|line| line.split_once('[')?.1.split_once(']'));

@@ -1,4 +1,4 @@
-//! The Python package `tcpx`: its native module and the command, in one wheel.
+//! Build of the Python package `tcpx`: its native module and the command, in one wheel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::InstallError;
 use super::glibc::Glibc;
-use super::library::Debug;
+use super::library::DebugInfo;
 use super::program::{self, PROGRAM};
 use super::shared::Linker;
 use super::wheel::WheelTree;
@@ -19,18 +19,18 @@ const INSTALLED_MODULE: &str = "_native.abi3.so";
 const TAG: &str = "cp310-abi3";
 const GLIBC: &str = "module that names a version of glibc";
 
-/// What to pack, and where to.
+/// Build of the Python package: its folder and options.
 pub(crate) struct PythonPackage {
     pub(crate) folder: PathBuf,
     pub(crate) profile: String,
-    pub(crate) debug: Debug,
-    /// The oldest glibc with which it is to work; without, that of this machine.
+    pub(crate) debug: DebugInfo,
+    /// Oldest glibc that it supports; `None` for that of this machine.
     pub(crate) glibc: Option<Glibc>,
 }
 
 impl PythonPackage {
-    /// Builds module and command, and packs them. What can go wrong for want of a tool does so
-    /// before anything is built.
+    /// Builds module and command, and packs them. A missing tool is an error before anything is
+    /// built.
     pub(crate) fn pack(&self, root: &Path) -> Result<String, InstallError> {
         tool::require(tool::BINUTILS)?;
         tool::require(&["python3"])?;
@@ -50,7 +50,7 @@ impl PythonPackage {
         let mut newest = None;
         for (from, to) in files {
             file::copy(&from, &to)?;
-            if self.debug == Debug::Strip {
+            if self.debug == DebugInfo::Strip {
                 tool::run(Command::new("strip").arg("--strip-debug").arg(&to))?;
             }
             newest = newest.max(needed::check(&to, self.glibc)?);
@@ -58,7 +58,7 @@ impl PythonPackage {
         let mut packages = command.packages;
         packages.extend(artifacts.iter().filter_map(build::package));
         let of = ["tcpx-cli", "tcpx-python"];
-        licenses::lay_down_of(root, &of, "the package tcpx", &packages, &tree.licenses())?;
+        licenses::install_for(root, &of, "the package tcpx", &packages, &tree.licenses())?;
         tree.pack(root, TAG, newest.ok_or(InstallError::Missing(GLIBC))?, &self.folder)
     }
 }

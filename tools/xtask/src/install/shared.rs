@@ -1,4 +1,4 @@
-//! The shared library: its names have a version, and nothing else is exported.
+//! Shared library, which exports the names of the header with a version, and no others.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,27 +6,27 @@ use std::process::Command;
 
 use super::error::InstallError;
 use super::glibc::Glibc;
-use super::library::{Debug, SYSTEM_LIBRARIES};
+use super::library::{DebugInfo, SYSTEM_LIBRARIES};
 use super::{file, tool};
 use crate::{abi, linking};
 
-/// What turns an archive into a shared library.
+/// Linker of the shared library.
 #[derive(Debug)]
 pub(super) enum Linker {
     /// The compiler of this machine, against its own C library.
     Native,
-    /// zig, which brings the names of every glibc, called by these words.
+    /// zig, which has the symbols of every glibc, with the command that calls it.
     Zig(&'static [&'static str], Glibc),
 }
 
 impl Linker {
-    /// The one that links for this glibc, or for that of this machine.
+    /// Returns the linker for this glibc, or for that of this machine.
     pub(super) fn find(glibc: Option<Glibc>) -> Result<Self, InstallError> {
-        const WAYS: [&[&str]; 2] = [&["zig"], &["python3", "-m", "ziglang"]];
+        const COMMANDS: [&[&str]; 2] = [&["zig"], &["python3", "-m", "ziglang"]];
         let Some(glibc) = glibc else { return Ok(Self::Native) };
         let is_here =
             |way: &&[&str]| tool::works(Command::new(way[0]).args(&way[1..]).arg("version"));
-        let way = WAYS.into_iter().find(is_here).ok_or(InstallError::NoZig(glibc))?;
+        let way = COMMANDS.into_iter().find(is_here).ok_or(InstallError::NoZig(glibc))?;
         Ok(Self::Zig(way, glibc))
     }
 
@@ -37,7 +37,7 @@ impl Linker {
         command
     }
 
-    /// The words of its command, if it is not that of this machine.
+    /// Returns the words of its command, if it is not that of this machine.
     pub(super) fn words(&self) -> Option<Vec<String>> {
         let Self::Zig(way, glibc) = self else { return None };
         let target = format!("{}-linux-gnu.{glibc}", std::env::consts::ARCH);
@@ -45,12 +45,13 @@ impl Linker {
         Some(way.chain(["cc".to_owned(), "-target".to_owned(), target]).collect())
     }
 
-    /// zig's linker does not know `-z text`, and refuses to patch code anyway.
+    /// Returns whether the linker knows an argument: zig's does not know `-z text`, and refuses text
+    /// relocations anyway.
     fn knows(&self, argument: &str) -> bool {
         matches!(self, Self::Native) || argument != "-Wl,-z,text"
     }
 
-    /// A library of the system as this linker calls it. The functions that unwind the stack are in
+    /// Returns the argument for a library of the system. The functions that unwind the stack are in
     /// one of zig's own, which is linked in.
     fn library(&self, name: &str) -> String {
         match (self, name) {
@@ -60,13 +61,13 @@ impl Linker {
     }
 }
 
-/// Links `to` from cargo's archive `from`. `work` is a folder for what lies between.
+/// Links `to` from cargo's archive `from`. `work` is a folder for intermediate files.
 pub(super) fn link(
     linker: &Linker,
     from: &Path,
     to: &Path,
     exports: &[&str],
-    debug: Debug,
+    debug: DebugInfo,
     work: &Path,
 ) -> Result<(), InstallError> {
     let map = work.join("exports.map");
@@ -81,7 +82,7 @@ pub(super) fn link(
     command.args(["-Wl,--gc-sections", "-Wl,--as-needed"]);
     command.args(SYSTEM_LIBRARIES.map(|name| linker.library(name)));
     tool::run(command.arg("-o").arg(to))?;
-    if debug == Debug::Strip {
+    if debug == DebugInfo::Strip {
         tool::run(Command::new("strip").arg("--strip-debug").arg(to))?;
     }
     Ok(())
@@ -136,7 +137,7 @@ mod tests {
 
     fn link_small(linker: &Linker) {
         panics_are_caught(|from, to, work| {
-            link(linker, from, to, &["shown"], Debug::Keep, work)?;
+            link(linker, from, to, &["shown"], DebugInfo::Keep, work)?;
             let shown = tool::run(Command::new("nm").args(["-D", "--defined-only"]).arg(to))?;
             let name = format!("shown@@TCPX_{}", abi::TCPX_ABI_VERSION);
             assert!(shown.contains(&name) && !shown.contains("hidden"), "{shown}");
@@ -151,7 +152,9 @@ mod tests {
 
     #[test]
     fn panics_are_caught_in_a_static_library() {
-        panics_are_caught(|from, to, work| archive::make(from, to, &["shown"], Debug::Strip, work));
+        panics_are_caught(|from, to, work| {
+            archive::make(from, to, &["shown"], DebugInfo::Strip, work)
+        });
     }
 
     #[test]

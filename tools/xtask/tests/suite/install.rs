@@ -297,7 +297,7 @@ fn the_shared_library_works_with_an_old_glibc() {
 }
 
 #[test]
-fn what_is_missing_is_said_before_anything_is_built() {
+fn a_missing_tool_is_an_error_before_anything_is_built() {
     let folder = TempDir::new().unwrap();
     let tools = folder.path().join("tools");
     fs::create_dir(&tools).unwrap();
@@ -370,7 +370,7 @@ fn hello_with(flags: &str, program: &Path) {
     hello(program);
 }
 
-/// Ours is there, and a text for each package in the list.
+/// Asserts that tcpx's licence is installed, and a text for each package in the list.
 fn licenses_are_complete(folder: &Path) {
     let ours = fs::read(root().join("LICENSE")).unwrap();
     assert_eq!(fs::read(folder.join("LICENSE")).unwrap(), ours);
@@ -385,7 +385,7 @@ fn licenses_are_complete(folder: &Path) {
         assert!(folder.read_dir().unwrap().next().is_some(), "{}", folder.display());
     }
     for other in ["tcpx-core", "serde_derive", "cc "] {
-        assert!(!list.contains(other), "{other} is not somebody else's code in the library");
+        assert!(!list.contains(other), "{other} is not third-party code in the library");
     }
 }
 
