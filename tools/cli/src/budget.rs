@@ -14,8 +14,8 @@ const STEP: Duration = Duration::from_secs(30);
 const END_DIVISOR: u32 = 4;
 const MAX_END_TIME: Duration = Duration::from_secs(5);
 
-/// Time of a whole command (`--timeout`), or of each step. It starts with the command, and is passed
-/// to everything that waits.
+/// Time of a whole command (`--timeout`), or of each step. It starts with the command, and is
+/// passed to everything that waits.
 ///
 /// A quarter of the whole time, at most 5 s, is reserved for the end of the command. Two thirds of
 /// it are for the goodbye. The reasons of a failure have a sixth each way.

@@ -3,15 +3,15 @@
 //! - `args`: the flags; `plan`: the measurement that both ends agree on; `sweep`: its sizes
 //! - `run`: the command; `both_ends`: meets the other end; `measurement`: runs case by case;
 //!   `case`, `case_parts`: a case is measured part by part
-//! - `throughput`: one way; `bidirectional`: both ways; `latency`: round trips; `busy`: threads that
-//!   compute meanwhile
+//! - `throughput`: one way; `bidirectional`: both ways; `latency`: round trips; `busy`: threads
+//!   that compute meanwhile
 //! - `one_sided`: writes and reads of the server's memory; `notifications`: round trips of
 //!   notifications
 //! - `pairs`: every GPU with every NIC
 //! - `incast`: several clients of one server; `barrier`: the barrier between them
 //! - `data_path`: a path for the bytes; `session_path` and `baseline` are the two kinds
-//! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them; `test_buffer`:
-//!   writes them to memory, and verifies them there
+//! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them;
+//!   `test_buffer`: writes them to memory, and verifies them there
 //! - `times`: the times of an end; `stages`: the breakdown of the time; `nic_traffic`: by NIC
 //! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `wrapping`

@@ -59,8 +59,8 @@ enum Command {
     /// Builds libplugin_TCPX.so, the backend for NIXL, with all of tcpx in it. Needs binutils, a
     /// C++ compiler and CMake, and no part of NIXL.
     Nixl(PackageArguments),
-    /// Packs that backend into a wheel, nixl-tcpx, which installs it where NIXL looks. Needs Python,
-    /// too.
+    /// Packs that backend into a wheel, nixl-tcpx, which installs it where NIXL looks. Needs
+    /// Python, too.
     Wheel(PackageArguments),
     /// Packs the Python package `tcpx` into a wheel, with the command `tcpx`. Needs binutils and
     /// Python.

@@ -82,9 +82,9 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, default_value = "30", value_name = "SECONDS")]
     deadline: Seconds,
 
-    /// Longest time for the whole run, whatever the plugin does. Checks that do not end in time count
-    /// as not run [default: 180; 360 where two or three checks run at a time, 720 where they run one
-    /// by one]
+    /// Longest time for the whole run, whatever the plugin does. Checks that do not end in time
+    /// count as not run [default: 180; 360 where two or three checks run at a time, 720 where they
+    /// run one by one]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<Seconds>,
 

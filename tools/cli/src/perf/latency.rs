@@ -274,8 +274,8 @@ impl RoundTripEnd<'_, '_> {
             None => self.receive(trip % SERVER_SLOTS, PING)?,
         };
         self.budget.wait(&receive)?;
-        // An idle end posts it before the answer: behind the answer it would delay the other end, if
-        // that runs on the same processor.
+        // An idle end posts it before the answer: behind the answer it would delay the other end,
+        // if that runs on the same processor.
         let (before, after) = if self.idle.is_zero() { (None, next) } else { (next, None) };
         self.post_ahead(before, posted)?;
         let held = self.sleep_idle();

@@ -119,7 +119,7 @@ impl Measurement<'_> {
         connected: &mut ConnectedEnd<'_>,
         begun: Instant,
     ) -> Result<Option<u32>, Failure> {
-        /// Proposals of the server's ends, of which the smallest counts.
+        /// Proposals of the server's ends; the smallest counts.
         const END: u32 = 0;
         const NEXT_SIZE: u32 = 1;
         if connected.role == Role::Server {

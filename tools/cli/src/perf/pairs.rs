@@ -1,4 +1,5 @@
-//! Measurement of every GPU with every NIC, one pair after the other, each with sessions of its own.
+//! Measurement of every GPU with every NIC, one pair after the other, each with sessions of its
+//! own.
 
 use std::cell::RefCell;
 use std::thread::sleep;
@@ -36,8 +37,8 @@ struct PairReports<'a> {
     pairs: &'a [PairReport],
 }
 
-/// Measures all pairs, and prints each as it is measured. After wrong bytes the measurement goes on,
-/// and returns the first failure at the end.
+/// Measures all pairs, and prints each as it is measured. After wrong bytes the measurement goes
+/// on, and returns the first failure at the end.
 pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
     let mut reports: Vec<PairReport> = Vec::new();
     for pair in pairs(args)? {

@@ -151,8 +151,8 @@ impl<'a, T: Send + 'static> Acceptor<'a, T> {
         AcceptError::TimedOut(ConnectionError::NoClient { address, waited, others }.into())
     }
 
-    /// Accepts the connections that are waiting, at most as many as are checked at once. This bounds
-    /// the admitted connections, too.
+    /// Accepts the connections that are waiting, at most as many as are checked at once. This
+    /// bounds the admitted connections, too.
     fn accept_waiting(&mut self) -> Result<(), Failure> {
         for _ in 0..MAX_PENDING {
             match self.listener.accept() {

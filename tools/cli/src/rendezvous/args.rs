@@ -32,8 +32,8 @@ pub(crate) struct EndsArgs {
     pub(super) bind: Option<IpAddr>,
 
     /// Connect only ends that know the same token: auto (the server makes one and shows it), a
-    /// token of at least 12 letters, or @FILE, which holds one. It is proven, never sent. Without it
-    /// any host that reaches the server's port can connect: for trusted networks only [server,
+    /// token of at least 12 letters, or @FILE, which holds one. It is proven, never sent. Without
+    /// it any host that reaches the server's port can connect: for trusted networks only [server,
     /// client]
     #[arg(long, value_name = "auto|@FILE|TOKEN", value_parser = token_choice,
           help_heading = "Connection")]

@@ -150,8 +150,8 @@ impl<W: MessageTransport> Link<W> {
         self.budget
     }
 
-    /// Sets the deadline of the rendezvous; `None` once it is over: then each message has a deadline
-    /// of its own.
+    /// Sets the deadline of the rendezvous; `None` once it is over: then each message has a
+    /// deadline of its own.
     pub(super) fn limit(&mut self, rendezvous: Option<Deadline>) {
         self.rendezvous = rendezvous;
     }

@@ -38,7 +38,8 @@ impl<'a> NotificationStream<'a> {
                 Err(Error::Deadline { .. }) => {}
                 Err(error) => return Err(IoError::other(error)),
             }
-            // Notifications that the peer sent before it left have arrived: poll for them once more.
+            // Notifications that the peer sent before it left have arrived: poll for them once
+            // more.
             is_over = !matches!(self.session.peer_state(self.peer), Ok(PeerState::Up));
             if !is_over && left <= CHECK_INTERVAL {
                 return Err(ErrorKind::TimedOut.into());

@@ -18,7 +18,8 @@ pub(crate) const RESULT_LIMIT: usize = 4 << 20;
 /// Shortest timeout that the library takes.
 const SHORTEST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Transport of the bytes. The client's values count; a server with flags of its own refuses others.
+/// Transport of the bytes. The client's values count; a server with flags of its own refuses
+/// others.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Session")]
 pub(crate) struct SessionArgs {

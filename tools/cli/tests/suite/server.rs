@@ -1,5 +1,5 @@
-//! Tests of a server and its connections: its client, unauthenticated ones, clients with another token, and
-//! those that come while it is busy.
+//! Tests of a server and its connections: its client, unauthenticated ones, clients with another
+//! token, and those that come while it is busy.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -47,8 +47,8 @@ fn pending(fixture: &Fixture<'_>) -> CheckResult {
 /// Longest time of a call that only makes progress, without waiting for a processor.
 const PROMPT: Duration = Duration::from_millis(500);
 
-/// Tries of which one must be prompt: a call may have to wait for a thread of the plugin that waits
-/// for a processor, but not each time.
+/// Tries, one of them prompt: a call may have to wait for a thread of the plugin that waits for a
+/// processor, but not each time.
 const PROMPT_TRIES: u32 = 3;
 
 fn prompt(fixture: &Fixture<'_>) -> CheckResult {

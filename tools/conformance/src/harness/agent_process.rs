@@ -154,8 +154,8 @@ impl RunningAgent {
         if self.ended.is_some() {
             return;
         }
-        // The agent leads a group of its own, and is not reaped yet, so the number is still its own.
-        // SAFETY: kill touches no memory.
+        // The agent leads a group of its own, and is not reaped yet, so the number is still its
+        // own. SAFETY: kill touches no memory.
         unsafe { libc::kill(-self.child.id().cast_signed(), libc::SIGKILL) };
         let how = match self.child.wait() {
             Ok(status) => describe_exit(status),

@@ -1,4 +1,4 @@
-//! Pattern of bytes, each of which depends on its message and on its offset there.
+//! Pattern of bytes that depend on their message and on their offset there.
 
 use serde::{Deserialize, Serialize};
 

@@ -18,8 +18,8 @@ const FOLDERS: [&str; 4] =
 const FOLDERS: [&str; 4] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"];
 
-/// Returns, as a text, the newest version that a file requires and the library here lacks. Libraries
-/// that are not found are left out.
+/// Returns, as a text, the newest version that a file requires and the library here lacks.
+/// Libraries that are not found are left out.
 pub(super) fn missing(host: &Host<'_>, requires: &[RequiredVersion]) -> Option<String> {
     let tree = host.tree();
     let mut libraries: Vec<&str> = requires.iter().map(|it| it.library.as_str()).collect();

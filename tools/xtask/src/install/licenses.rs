@@ -10,8 +10,8 @@ use super::{build, file, tool};
 
 const RUST_NOTICES: &str = "COPYRIGHT-library.html";
 
-/// Writes the licences of the C library to `to`, which has no other files. `packages` has the folder
-/// of each package.
+/// Writes the licences of the C library to `to`, which has no other files. `packages` has the
+/// folder of each package.
 pub(super) fn install(
     root: &Path,
     packages: &BTreeMap<String, PathBuf>,

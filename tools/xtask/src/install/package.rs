@@ -45,8 +45,8 @@ pub(super) fn cmake_config(library: &LibraryFolder, soname: &str) -> String {
     )
 }
 
-/// Returns CMake's version file. Before 1.0 a minor version may break programs, so the minor version
-/// must be equal.
+/// Returns CMake's version file. Before 1.0 a minor version may break programs, so the minor
+/// version must be equal.
 pub(super) fn cmake_version() -> String {
     let (major, minor) = (env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"));
     format!(

@@ -92,7 +92,8 @@ pub(super) fn libraries(program: &Path) -> Result<Vec<String>, InstallError> {
     Ok(needed(&tool::run(readelf.args(["--wide", "--dynamic"]).arg(program))?))
 }
 
-/// Returns the libraries in lines such as `0x0000000000000001 (NEEDED)  Shared library: [libc.so.6]`.
+/// Returns the libraries in lines such as `0x0000000000000001 (NEEDED)  Shared library:
+/// [libc.so.6]`.
 fn needed(dynamic: &str) -> Vec<String> {
     let lines = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
     let names = lines.filter_map(|line| line.split_once('[')?.1.split_once(']'));

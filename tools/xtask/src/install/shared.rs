@@ -45,8 +45,8 @@ impl Linker {
         Some(way.chain(["cc".to_owned(), "-target".to_owned(), target]).collect())
     }
 
-    /// Returns whether the linker knows an argument: zig's does not know `-z text`, and refuses text
-    /// relocations anyway.
+    /// Returns whether the linker knows an argument: zig's does not know `-z text`, and refuses
+    /// text relocations anyway.
     fn knows(&self, argument: &str) -> bool {
         matches!(self, Self::Native) || argument != "-Wl,-z,text"
     }

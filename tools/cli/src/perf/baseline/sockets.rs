@@ -10,8 +10,8 @@ use crate::perf::data_path::{DataPath, PathStep, Payload};
 use crate::perf::pattern::Mismatch;
 use crate::rendezvous::ConnectedEnd;
 
-/// Unit of parts, in bytes: passing a shorter part to its thread costs more than a socket of its own
-/// saves.
+/// Unit of parts, in bytes: passing a shorter part to its thread costs more than a socket of its
+/// own saves.
 const GRAIN_BYTES: u64 = 1 << 20;
 
 /// Plain sockets, one for each data socket of the session, each with a thread. The calling thread
