@@ -1,4 +1,5 @@
 //! Tests of the examples.
 
+mod async_page;
 mod programs;
 mod readme;

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use tcpx_testkit::PATIENCE;
 use tcpx_testkit::process::{Owned, finish, printed};
 
+const ASYNC_TOKIO: &str = env!("CARGO_BIN_EXE_async_tokio");
 const HELLO: &str = env!("CARGO_BIN_EXE_hello");
 const KV_PULL: &str = env!("CARGO_BIN_EXE_kv_pull");
 
@@ -15,23 +16,43 @@ fn command(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a program as a server and a client, which both succeed. Returns what each says; of the
-/// server what comes after its port.
+/// Runs a program as a server and a client, which both succeed. Returns the output of each, for the
+/// server without its port.
 fn run(program: &str) -> (String, String) {
-    let mut server = Owned::start(&mut command(program, &["server"]));
+    let (server, mut clients) = run_with(program, &[], &[&[]]);
+    (server, clients.remove(0))
+}
+
+/// Runs a program as a server and as one client for each list of arguments.
+fn run_with(program: &str, server: &[&str], clients: &[&[&str]]) -> (String, Vec<String>) {
+    let mut server = Owned::start(&mut command(program, &[&["server"], server].concat()));
     let mut output = BufReader::new(server.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
     let port = line.trim().strip_prefix("port ").expect("the server's port");
 
-    let client = finish(&mut command(program, &["client", "127.0.0.1", port]), PATIENCE);
-    assert!(client.status.success(), "{}", printed(&client));
+    let clients: Vec<String> = std::thread::scope(|scope| {
+        let running: Vec<_> = clients
+            .iter()
+            .map(|arguments| {
+                let arguments = [&["client", "127.0.0.1", port], *arguments].concat();
+                scope.spawn(move || finish(&mut command(program, &arguments), PATIENCE))
+            })
+            .collect();
+        let ended = running.into_iter().map(|client| client.join().expect("no panic"));
+        ended
+            .map(|client| {
+                assert!(client.status.success(), "{}", printed(&client));
+                printed(&client)
+            })
+            .collect()
+    });
 
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();
     let status = server.wait_for(PATIENCE).expect("an end of the server");
     assert!(status.success(), "{rest}");
-    (rest, printed(&client))
+    (rest, clients)
 }
 
 #[test]
@@ -51,7 +72,14 @@ fn a_cache_is_read_and_written_while_its_owner_sleeps() {
 }
 
 #[test]
-fn what_goes_wrong_is_told() {
+fn tasks_of_one_thread_serve_several_peers() {
+    let (server, clients) = run_with(ASYNC_TOKIO, &["3"], &[&["red"], &["green"], &["blue"]]);
+    assert_eq!(server, "8 messages from each of 3 peers\nPASSED\n");
+    assert!(clients.iter().all(|client| client.ends_with("sent\nPASSED\n")), "{clients:?}");
+}
+
+#[test]
+fn wrong_arguments_and_refused_connections_are_errors() {
     for (name, program) in [("hello", HELLO), ("kv_pull", KV_PULL)] {
         for (words, expected) in [
             (&["client", "127.0.0.1", "1"][..], "refused"),
