@@ -9,22 +9,6 @@
 //! It never copies a byte whose fragment was not checked, and never gives pages back to the plugin
 //! before their bytes were unpacked.
 //!
-//! # Fork
-//! Sessions belong to the process that made them. A forked child shares their sockets, has none of
-//! their threads, and cannot use a GPU. So the library refuses children that were forked after
-//! [`Session::new`] was called: every call returns [`Error::Forked`] (or, where it has no error,
-//! nothing), takes no lock, and touches nothing of the parent's. Dropping a session, a transfer or
-//! a buffer in a child does nothing either. The child may end in any way; the system releases what
-//! the child inherited. For the parent a fork changes nothing.
-//!
-//! A child that was forked before the first session, or that has called `exec`, is a process like
-//! any other. `exec` closes every descriptor of this library and of the software plugin. A child
-//! that does neither holds the sockets for as long as it lives. If the parent dies first, its peers
-//! detect that only by pings ([`SessionOptions::peer_timeout`]).
-//!
-//! The library does not recognise children made without the handlers of `pthread_atfork` (`vfork`,
-//! `_Fork`, a bare `clone`). Such a child must call nothing before `exec`.
-//!
 //! # Example
 //! ```
 //! use tcpx_core::{MemoryType, Post, Session, SessionOptions};
@@ -60,6 +44,49 @@
 //! })
 //! # }
 //! ```
+//!
+//! # Sends, receives, reads and writes
+//! - **Two-sided**: both ends post. A send meets the receive of the same tag, and a [`Transfer`]
+//!   waits for its sends and receives together.
+//! - **One-sided**: one end exports memory ([`Session::export`]) and gives the [`RemoteKey`] to its
+//!   peer. The peer [prepares](Session::prepare) an [`Operation`] that reads or writes lists of
+//!   ranges, and posts it any number of times. The program that exported the memory calls nothing.
+//! - **Notifications**: bytes for the peer's program, by themselves ([`Session::notify`]) or when
+//!   all bytes of an operation are in place ([`Operation::post`]).
+//!   [`Session::poll_notifications`] takes them out.
+//!
+//! # Progress
+//! Bytes move in rounds of progress. With [`SessionOptions::progress_thread`] a thread of the
+//! session makes them. Without it, they are made inside calls: [`Transfer::wait`],
+//! [`Transfer::is_complete`], [`Session::progress`] and all calls that block. A program that calls
+//! none of these moves nothing, and its peers wait.
+//!
+//! # Descriptors and async programs
+//! [`Session::event_fd`] is a descriptor for poll, epoll, or a runtime such as tokio. It is
+//! readable when something has ended or come; [`Session::poll_events`] says what. No call has to
+//! block: [`Session::start_connect`] and its like return at once. `docs/async.md` of the repository
+//! shows the loop, and `examples/rust/async_tokio.rs` is a whole program.
+//!
+//! # Features
+//! | feature | by default | adds |
+//! |---|---|---|
+//! | `soft` | on | the software plugin, linked in. Without it, a session needs a plugin file |
+//!
+//! # Fork
+//! Sessions belong to the process that made them. A forked child shares their sockets, has none of
+//! their threads, and cannot use a GPU. So the library refuses children that were forked after
+//! [`Session::new`] was called: every call returns [`Error::Forked`] (or, where it has no error,
+//! nothing), takes no lock, and touches nothing of the parent's. Dropping a session, a transfer or
+//! a buffer in a child does nothing either. The child may end in any way; the system releases what
+//! the child inherited. For the parent a fork changes nothing.
+//!
+//! A child that was forked before the first session, or that has called `exec`, is a process like
+//! any other. `exec` closes every descriptor of this library and of the software plugin. A child
+//! that does neither holds the sockets for as long as it lives. If the parent dies first, its peers
+//! detect that only by pings ([`SessionOptions::peer_timeout`]).
+//!
+//! The library does not recognise children made without the handlers of `pthread_atfork` (`vfork`,
+//! `_Fork`, a bare `clone`). Such a child must call nothing before `exec`.
 //!
 //! # Where to find what
 //! A room is a folder with a file of its name beside it, which is its map. Rooms and files use each
