@@ -5,8 +5,7 @@
 //! *section* at a time, and messages that are matched meanwhile go before its next section:
 //!
 //! ```text
-//! short messages   scheduled first, but while others wait no more at once than costs what a section
-//!                  does
+//! short messages   scheduled first, but while others wait no more at once than a section costs
 //! medium ones      } by turns: a plan of those, a section of these; and only while less than
 //! long ones        } `ahead_bytes` of both are under way
 //! ```
