@@ -62,6 +62,7 @@ impl Connection {
     }
 
     fn read_link(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+        // The program copies exported memory without the lock: no request may begin with it.
         if cx.ledger.exports.is_any_copied() {
             return Ok(false);
         }

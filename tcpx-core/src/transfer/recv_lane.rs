@@ -1,5 +1,9 @@
 #![allow(unsafe_code)]
 //! Lane that receives the chunks of one comm.
+//!
+//! A chunk is posted, tested until it has arrived, checked against the bounce buffer, unpacked with
+//! the round's batch, and consumed. The plugin tests and consumes oldest first. Nothing is copied
+//! before the check.
 
 use std::time::Instant;
 

@@ -1,5 +1,8 @@
 #![allow(unsafe_code)]
 //! Lane that sends the chunks of one comm.
+//!
+//! Host memory is gathered at once, and device memory with the round's batch. Chunks leave in the
+//! order in which they were planned, so one behind a chunk that is being gathered waits.
 
 use std::collections::VecDeque;
 use std::time::Instant;
