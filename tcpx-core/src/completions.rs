@@ -1,10 +1,10 @@
-//! Completion queue of a program, and the other things that it learns without asking each transfer:
-//! the descriptor for its event loop, notifications, states of peers and events.
+//! Queues of what a program takes out: completions, notifications and events of peers; and the
+//! descriptor for its event loop.
 //!
 //! - `queue`: rounds that have ended and that the program has not taken yet.
 //! - `notification_queue`: notifications that the program has not taken yet.
 //! - `peer_queue`: peers that have come up or ended, and by which connections. Pure.
-//! - `news`: how a thread that waits in a call is notified, and the descriptor.
+//! - `signals`: notification of threads that wait in a call, and the descriptor.
 
 pub(crate) mod notification_queue;
 pub(crate) mod peer_queue;

@@ -7,7 +7,7 @@
 //!   it. `driving`: a step of it. Both call `actions`, which executes the protocol's actions, and
 //!   `messages`, which moves the bytes on the link.
 //! - `wakeups`: wake-ups of a connection, the time of its next drive, and its counts.
-//! - `commons`: state that every peer of a session reads and writes, and the gate that tells
+//! - `commons`: state that every peer of a session reads and writes, and the gate that shows
 //!   threads without the engine whether operations may be posted.
 //! - `comm_setup`, `comm_opening`: set-up of the comms, both ways at once, by a worker, with credit
 //!   so that bounce buffers have room.
@@ -20,7 +20,7 @@
 //! - `session_context`: settings, plugin and identity of the session.
 //! - `waiting`: operations and notifications that wait for a peer's link, and the connection and
 //!   session that it is.
-//! - `watch`: watch on what a peer's counters say is wrong.
+//! - `watch`: checks of a peer's counters.
 
 mod actions;
 mod comm_opening;
@@ -70,17 +70,17 @@ use crate::types::{PeerKey, PeerName};
 /// Stage of a peer's life.
 #[derive(Debug)]
 enum ConnectionState {
-    /// Its control listener is being reached, and the secret proven.
+    /// The control listener is being reached, and the secret proven.
     Dialling(Box<Connector>),
     /// The peer came in and has proven itself.
     Welcomed,
-    /// Its link is proven: comms when they are needed, transfers, then the goodbye.
+    /// The link is proven.
     Linked(Box<Connection>),
     /// The peer is over.
     Gone(Box<EndedPeer>),
 }
 
-/// Remains of a peer that is over.
+/// Peer that has ended: its error and its counters.
 #[derive(Debug)]
 struct EndedPeer {
     why: Error,
@@ -89,6 +89,7 @@ struct EndedPeer {
     record: ChannelRecord,
 }
 
+/// Peer of a session, from its dial or its hello to its end.
 #[derive(Debug)]
 pub(crate) struct Peer {
     key: PeerKey,
@@ -267,8 +268,7 @@ impl Peer {
         }
     }
 
-    /// Returns how long nothing was heard of it, without the time in which nothing was awaited of
-    /// it.
+    /// Returns how long the peer has been silent, without the time in which no answer was awaited.
     pub(crate) fn silence(&self, now: Instant) -> Option<Duration> {
         self.connection().map(|connection| connection.protocol.silence(now))
     }
@@ -303,13 +303,13 @@ impl Peer {
         }
     }
 
-    /// Returns the gate that tells threads without the engine whether operations may be posted to
+    /// Returns the gate that shows threads without the engine whether operations may be posted to
     /// the peer.
     pub(crate) fn gate(&self) -> &Arc<PostGate> {
         &self.gate
     }
 
-    /// Shows at the gate what may be posted now.
+    /// Updates the gate with what may be posted now.
     pub(crate) fn update_gate(&self) {
         let connection = self.connection().filter(|_| !self.is_left);
         let takes = |direction, count| {

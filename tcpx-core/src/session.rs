@@ -189,7 +189,7 @@ impl Session {
     ///
     /// When the descriptor is readable, call [`progress`](Self::progress) first, if the session has
     /// no progress thread. Then call [`poll_completions`](Self::poll_completions) or
-    /// [`poll_events`](Self::poll_events), and look at transfers, peers and notifications last.
+    /// [`poll_events`](Self::poll_events), and check transfers, peers and notifications last.
     /// Only these calls make the descriptor unreadable: later events make it readable again. The
     /// descriptor belongs to the session: do not read from it, and do not close it.
     ///

@@ -142,8 +142,8 @@ pub struct SessionOptions {
     pub staging_bytes: u64,
     /// Longest eager message, which travels on the control link instead of a channel, at most 65536
     /// and a chunk; 0 for none. Two ends agree on the smaller number. An eager message needs no
-    /// request of the plugin, and passes larger messages in flight. An unexpected message goes
-    /// ahead into a buffer at its receiver, and its send is done at once: [what that
+    /// request of the plugin, and passes larger messages in flight. An unexpected message is
+    /// sent into a buffer at its receiver, and its send is done at once: [what that
     /// means](crate::Transfer#small-messages). Batches of many small messages share chunks instead.
     /// Messages from memory of a GPU, or into it, are never eager. Reads and writes of a peer's
     /// memory travel on the link as `link_bytes` allows; with 0 none does.
@@ -155,7 +155,7 @@ pub struct SessionOptions {
     /// Others travel on the channels, which are faster where there are processors for them. Memory
     /// of a GPU always takes the channels.
     pub link_bytes: LinkBytes,
-    /// Largest number of bytes of unexpected messages that each peer may send ahead, at most 1 GiB.
+    /// Largest number of bytes of unexpected messages that each peer may send, at most 1 GiB.
     /// Each message counts 160 bytes beside its own. Two ends use the smaller number. These bytes
     /// count towards `kept_for_peers_bytes`, too. Memory is allocated for waiting messages, and
     /// freed with them. A message that finds no room waits at its sender. 0 for none; a session

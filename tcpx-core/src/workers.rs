@@ -341,7 +341,7 @@ impl Ticket {
 
     pub(super) fn end(&self) {
         self.0.is_done.store(true, Ordering::Release);
-        // A thread that has just looked is waiting by now, or will look again.
+        // A thread that has just checked is waiting by now, or will check again.
         drop(self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.0.ended.notify_all();
     }

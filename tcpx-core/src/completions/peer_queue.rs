@@ -1,14 +1,13 @@
 //! Queue of peers that have come up or ended, until the program takes the entries out.
 //!
 //! For each name the newest state waits, and before it the last end, if a peer of that name is up
-//! again by then. So the program hears why operations have ended, whatever their error. The queue
+//! again by then. So the program learns why operations have ended, whatever their error. The queue
 //! is bounded by the names. It has a lock of its own, which no thread holds for longer than it
 //! takes to move an entry.
 //!
 //! The devices of a session share one queue, by the names of peers: there a peer is up from its
-//! first connection until the last one has ended.
-//!
-//! Peers that have connections that are up: one for each pair of devices. Pure.
+//! first connection until the last one has ended. A peer has one connection for each pair of
+//! devices.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +28,7 @@ struct PendingStates {
 
 #[derive(Debug, Default)]
 struct QueueState {
-    /// Connections that are up; kept also while no program takes entries out.
+    /// Connections that are up, also while no program takes entries out.
     connected: ConnectedPeers,
     /// Names with waiting states, oldest first, each once.
     order: VecDeque<String>,
@@ -223,7 +222,7 @@ mod tests {
         ["a", "b", "c"].iter().for_each(|name| up(&queue, name));
         ended(&queue, "b", failed());
         assert!(take(&queue, 9).is_empty());
-        // Peers that are up are reported once the program looks.
+        // Peers that are up are reported once reporting starts.
         queue.start_reporting();
         queue.start_reporting();
         assert_eq!(take(&queue, 9), ["a Up", "c Up"]);

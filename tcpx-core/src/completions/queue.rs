@@ -39,7 +39,7 @@ struct Reporters {
     waiting: VecDeque<ReporterKey>,
 }
 
-/// Queue, and the descriptor that says when to look into it.
+/// Queue, and the descriptor that is readable when the queue has entries.
 #[derive(Debug, Default)]
 pub(crate) struct CompletionQueue {
     reporters: Mutex<Reporters>,
@@ -49,8 +49,8 @@ pub(crate) struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// Returns the event that is signalled when there is something to look at, here or at a
-    /// transfer or peer.
+    /// Returns the event that is signalled when something has changed, here or at a transfer or
+    /// peer.
     pub(crate) fn event(&self) -> &EventDescriptor {
         &self.event
     }
@@ -61,9 +61,9 @@ impl CompletionQueue {
         self.notify_waiters();
     }
 
-    /// Has threads that wait for notifications look again.
+    /// Makes threads that wait for notifications check again.
     pub(crate) fn notify_waiters(&self) {
-        // Either the listening thread is counted, or it looks after this.
+        // Either the listening thread is counted, or it checks after this.
         fence(Ordering::SeqCst);
         self.notifications.notify();
     }

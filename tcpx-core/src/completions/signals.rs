@@ -1,6 +1,5 @@
-//! Signals by which one thread notifies another that waits for its work.
-//!
-//! Descriptor that is readable from a signal until it is drained.
+//! Signals by which one thread notifies others: a count of events for threads that wait in a call,
+//! and a descriptor for event loops.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -11,11 +10,11 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{Error, Result};
 
-/// Longest time that a listening thread waits before it looks again by itself. The event that it
+/// Longest time that a listening thread waits before it checks again by itself. The event that it
 /// waits for wakes it. In unit tests nothing else does, so no test passes where a wake-up is lost.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 1 });
 
-/// Counter of notifications. A thread that listens before it looks misses none.
+/// Counter of notifications. A thread that listens before it checks misses none.
 #[derive(Debug, Default)]
 pub(crate) struct EventCount {
     count: Mutex<u64>,
@@ -101,7 +100,7 @@ impl EventDescriptor {
         }
     }
 
-    /// Makes the descriptor unreadable. The caller looks afterwards for what the descriptor may
+    /// Makes the descriptor unreadable. The caller checks afterwards what the descriptor may
     /// have been signalled for.
     pub(crate) fn drain(&self) {
         let Some(descriptor) = self.descriptor.get() else { return };

@@ -24,9 +24,9 @@ use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
 
-/// Bytes of chunks that are sent in one go, before what has come is looked at.
+/// Bytes of operations that are sent on the link at once, before the link is read again.
 const LINK_BYTES_AT_ONCE: u64 = 1 << 20;
-/// Bytes of chunks that a kernel takes that was not asked, about.
+/// Bytes that the kernel is assumed to take where it was not asked.
 const DEFAULT_LINK_ROOM: u64 = 64 << 10;
 
 impl Connection {
@@ -36,13 +36,15 @@ impl Connection {
         let (taken, waiting) = (self.link.taken_bytes(), self.link.unsent_bytes());
         match !frame.is_answer() || self.unread_answers.add(taken, waiting) {
             true => Ok(()),
-            false => Err(self.protocol_error("it asks on, and does not read the answers".into())),
+            false => {
+                Err(self.protocol_error("it sends requests, and does not read the answers".into()))
+            }
         }
     }
 
-    /// Tells how many bytes of chunks the kernel takes, but no more than `left`.
+    /// Reports to the protocol how many bytes the kernel takes, but no more than `left`.
     fn report_link_room(&mut self, left: u64) {
-        // Only a link on which nothing waits takes chunks.
+        // Bytes of operations only go on a link on which nothing waits.
         let is_asked =
             left > 0 && self.protocol.sends_link_chunks() && self.link.unsent_bytes() == 0;
         let room = if is_asked { self.link.room() } else { None };
@@ -51,12 +53,12 @@ impl Connection {
         self.protocol.handle_chunk_room(room.unwrap_or(DEFAULT_LINK_ROOM).max(1).min(left));
     }
 
-    /// Does what the protocol says, until it says nothing more.
+    /// Executes the actions of the protocol, until there are no more.
     pub(super) fn execute_actions(&mut self, cx: &mut Commons) -> Result<()> {
         self.execute_actions_within(LINK_BYTES_AT_ONCE, cx)
     }
 
-    /// Does the same, but sends no more than `chunk_bytes_left` bytes of chunks.
+    /// Executes the actions, but sends no more than this many bytes of operations on the link.
     pub(super) fn execute_actions_within(
         &mut self,
         mut chunk_bytes_left: u64,
@@ -116,7 +118,7 @@ impl Connection {
                     self.protocol.handle_sent(sent);
                 }
                 Action::CloseSends => {
-                    // The other end has said goodbye, too: it minds no more what becomes of them.
+                    // The other end has said goodbye, too: it needs them no more.
                     self.setup = None;
                     // Nothing is being gathered: everything that was posted has ended before the
                     // goodbye.
@@ -136,7 +138,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Does what was decided before this ended, and needs no peer: an action before it has failed.
+    /// Executes the remaining actions that need no peer, after an action has failed.
     pub(super) fn execute_remaining_actions(&mut self, ledger: &mut Ledger) {
         for action in self.protocol.take_actions() {
             match action {
@@ -168,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Begins to make the channels.
+    /// Begins the set-up of the channels.
     fn begin_channels(&mut self, cx: &Commons) -> Result<()> {
         let Some(policy) = self.policy.take() else { return Ok(()) };
         let (now, agreement) = (Instant::now(), self.protocol.agreement());
@@ -217,7 +219,7 @@ impl Connection {
         tracing::info!(peer = %self.name, channels, chunk_bytes, authenticates, "peer is up");
     }
 
-    /// Warns once of a refusal that the operator should look at.
+    /// Warns once of a refusal that the operator should check.
     fn warn_of_refusal(&self, why: Refusal) {
         tracing::warn!(
             peer = %self.name,
@@ -293,7 +295,7 @@ impl Connection {
         lanes.map(|lane| lane.close(&mut ledger.registrations)).collect()
     }
 
-    /// Takes the receive lanes out, open as they are.
+    /// Takes the receive lanes out without closing them.
     pub(super) fn take_recvs(&mut self) -> Vec<RecvLane> {
         self.record.recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
         std::mem::take(&mut self.recv_lanes)

@@ -1,7 +1,6 @@
 //! Steps of a worker that connects the comms of a peer. Every step makes calls that may block.
 //!
-//! The module also holds the needs of one peer's channels in the bounce buffer, where the buffer
-//! counts.
+//! Also the room that one peer's channels need in the bounce buffer, where it is limited.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,29 +17,29 @@ use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};
 use crate::plugin::comm_label::CommLabel;
 use crate::plugin::{Plugin, process};
 
-/// The comms of a peer by channel, when all of them are there.
+/// Comms of a peer by channel, when all of them are connected.
 #[derive(Debug, Default)]
 pub(crate) struct Comms {
     pub(crate) sends: Vec<SendComm>,
     pub(crate) receives: Vec<(CommLabel, RecvComm)>,
 }
 
-/// The comms of one peer on their way.
+/// Comms of one peer while they are being connected.
 #[derive(Debug)]
 pub(super) struct CommOpening {
     plugin: Arc<Plugin>,
     labels: Vec<CommLabel>,
-    /// Whether the handles of the listen comms were given out.
+    /// Whether the handles of the listen comms were sent to the peer.
     handles_sent: bool,
-    /// Listen comms whose peer has not come.
+    /// Listen comms that have not accepted the peer.
     listens: Vec<Option<ListenComm>>,
     accepted: Vec<Option<RecvComm>>,
     /// Connects without a final answer; empty until the peer's handles came.
     connects: Vec<Option<PendingConnect>>,
     connected: Vec<Option<SendComm>>,
-    /// Answer that the peer gets to a dial that fails, and its time.
+    /// Result of the dials, and the time of its report.
     dial: DialResult,
-    /// Needs of each receive comm in the bounce buffer, if the buffer counts.
+    /// Room that each receive comm needs in the bounce buffer, if it is limited.
     credit: Option<CreditTerms>,
 }
 
@@ -72,7 +71,8 @@ impl CommOpening {
         Some(self.listens.iter().flatten().map(ListenComm::handle).collect())
     }
 
-    /// Connects to the peer's handles, one for each channel. `trust` speaks for their addresses.
+    /// Connects to the peer's handles, one for each channel. `trust` is the weakest of their
+    /// addresses.
     pub(super) fn connect(&mut self, handles: &[NetHandle], trust: AddressTrust) {
         if trust == AddressTrust::Claimed {
             self.dial = DialResult::claimed(Instant::now());
@@ -83,8 +83,8 @@ impl CommOpening {
         self.connects = self.labels.iter().zip(handles).map(pending).collect();
     }
 
-    /// Listens on every channel; after that asks for every comm that is not there yet. Returns
-    /// whether something came.
+    /// Listens on every channel, then polls every comm that is not connected yet. Returns whether
+    /// there was progress.
     ///
     /// # Errors
     /// Where the hardware plugin fails, with what is wrong with RxDM: its code does not say so.
@@ -181,7 +181,7 @@ fn chunk_pages(chunk_bytes: u32, packet_bytes: u32) -> u64 {
     pages.min(MAX_UNPACK_ENTRIES as u64)
 }
 
-/// Needs of one peer's channels in the bounce buffer.
+/// Room that one peer's channels need in the bounce buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CreditTerms {
     channels: u16,

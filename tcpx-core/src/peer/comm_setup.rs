@@ -41,20 +41,20 @@ pub(crate) struct SetupProgress {
 /// State that the peer and the worker share. Locked for moments only, never during a call.
 #[derive(Debug, Default)]
 struct SetupState {
-    /// The peer's handles, once they came, and what speaks for the addresses in them.
+    /// Handles of the peer, once they came, and the trust in their addresses.
     peer_handles: Option<(Vec<NetHandle>, AddressTrust)>,
     progress: SetupProgress,
     /// Whether the progress has changed since the last poll.
     has_progress: bool,
-    /// The first channel on which the peer is not accepted.
+    /// First channel on which the peer is not accepted.
     accepting: Option<CommLabel>,
     comms: Option<Comms>,
     error: Option<Error>,
-    /// Whether the comms are unwanted by now.
+    /// Whether the comms are not needed any more.
     is_over: bool,
 }
 
-/// The comms of one peer while they are being connected.
+/// Set-up of the comms of one peer.
 #[derive(Debug)]
 pub(crate) struct CommSetup {
     peer: PeerName,
@@ -195,7 +195,7 @@ fn poll_opening(opening: &mut Option<CommOpening>, shared: &Mutex<SetupState>) -
             return JobStep::Done;
         }
         // The comms stay open until the peer ends: their end would look like a fault to the other
-        // end, which would give up before it hears of the cause.
+        // end, which would give up before it learns the cause.
         if shared.error.is_some() {
             return JobStep::Later(LONGEST_PAUSE);
         }

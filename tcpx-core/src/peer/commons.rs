@@ -1,6 +1,6 @@
 //! State that every peer of a session reads and writes.
 //!
-//! It also tells whether operations may be posted to a peer, and any thread may ask at any time.
+//! Also the gate that shows whether operations may be posted to a peer. Any thread may read it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
 use crate::workers::Workers;
 
-/// Handed to a peer while it is driven.
+/// State of the engine that a peer uses while it is driven.
 #[derive(Debug)]
 pub(crate) struct Commons {
     pub(crate) session: SessionContext,
@@ -27,8 +27,7 @@ pub(crate) struct Commons {
     pub(crate) workers: Workers,
 }
 
-/// The session's books: transfers, the memory that their operations use, what of it peers may
-/// reach, and that in which operations are gathered.
+/// Tables of the session: transfers, registered memory, exports, staging memory and notifications.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) transfers: Transfers,
@@ -66,12 +65,11 @@ impl Ledger {
     }
 }
 
-/// Most operations that all threads together may post between two looks of the thread that holds
-/// the engine.
+/// Largest number of operations that all threads together may queue before the engine takes them.
 pub(crate) const MAX_QUEUED_POSTS: usize = 1024;
 
-/// Gate of posts to a peer. The thread that holds the engine writes it; a reader may be a step
-/// behind.
+/// Gate of posts to a peer. The thread that holds the engine writes it, so a reader may see a state
+/// that is a step old.
 #[derive(Debug, Default)]
 pub(crate) struct PostGate {
     sends: AtomicBool,

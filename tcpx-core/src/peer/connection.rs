@@ -28,7 +28,7 @@ use crate::transfer::send_lane::SendLane;
 use crate::types::{PeerKey, PeerName};
 use crate::workers::Ticket;
 
-/// The NIC of each channel, and what lanes that are closed have counted.
+/// NIC of each channel, and counters of closed lanes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChannelRecord {
     pub(crate) nics: Vec<Arc<str>>,
@@ -38,16 +38,16 @@ pub(crate) struct ChannelRecord {
     pub(crate) errors: u64,
 }
 
-/// Comms that the protocol wants closed, on their way.
+/// Comms that a worker is closing.
 #[derive(Debug)]
 pub(super) struct ClosingComms {
     pub(super) direction: Direction,
     pub(super) ticket: Ticket,
-    /// Free when the comms are closed.
+    /// Staging buffers that are free when the comms are closed.
     pub(super) stagings: Vec<RegistrationKey>,
 }
 
-/// Proven link, with everything that hangs on it.
+/// Proven link, with its protocol, comms and lanes.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(super) key: PeerKey,
@@ -56,27 +56,27 @@ pub(crate) struct Connection {
     pub(super) protocol: PeerProtocol,
     /// Policy for the addresses of the peer's channels, until they are dialled.
     pub(super) policy: Option<DialPolicy>,
-    /// The comms, while they are being connected.
+    /// Set-up of the comms, while they are being connected.
     pub(super) setup: Option<CommSetup>,
     pub(super) send_lanes: Vec<SendLane>,
     pub(super) recv_lanes: Vec<RecvLane>,
     pub(super) record: ChannelRecord,
     pub(super) closing: Option<ClosingComms>,
-    /// Messages that went ahead of their receives.
+    /// Unexpected messages, until their receives are posted.
     pub(super) unexpected: MessageBuffers,
-    /// Notes of writes that are under way.
+    /// Notifications of writes that are under way.
     pub(super) early_notes: MessageBuffers,
-    /// Room for what is sent on the link of several pieces.
+    /// Buffer in which several pieces are gathered for the link.
     pub(super) scratch: Vec<u8>,
     pub(super) unread_answers: UnreadAnswers,
-    /// Chunks that the protocol has not been told of.
+    /// Finished chunks that the protocol does not know of yet.
     pub(super) finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
     chunks: [u64; 2],
     pub(super) deferred: Option<DeferredFailure>,
     /// Time at which the protocol wants to be called next.
     pub(super) timeout: Option<Instant>,
-    /// Held for as long as the comms are open.
+    /// Claim on the number of channels, as long as the comms are open.
     _channels: ChannelClaim,
 }
 
@@ -159,13 +159,13 @@ impl Connection {
         self.link.flush().map_err(|error| self.link_error(error))
     }
 
-    /// Returns the chunks of its lanes that were sent so far, and that have arrived.
+    /// Returns the number of chunks that were sent so far, and that have arrived.
     pub(super) fn chunks(&self) -> [u64; 2] {
         let sent = self.send_lanes.iter().map(|lane| lane.stats.chunks).sum();
         [sent, self.recv_lanes.iter().map(RecvLane::chunks_arrived).sum()]
     }
 
-    /// Adds what has ended since the last time.
+    /// Adds the activity that has ended since the last call.
     pub(super) fn note_ended(&mut self, ended: &mut Activity) {
         let [sent, arrived] = self.chunks();
         let [sent_before, arrived_before] = std::mem::replace(&mut self.chunks, [sent, arrived]);
@@ -173,7 +173,7 @@ impl Connection {
         ended.receiving |= arrived != arrived_before;
     }
 
-    /// Makes calls of the handles that these comms gave out.
+    /// Converts the handles that the comms of this connection gave out to calls.
     pub(crate) fn take_back(&self, handles: &mut ReturnedHandles) {
         self.send_lanes.iter().for_each(|lane| handles.take_back(lane.id, lane.comm()));
         self.recv_lanes.iter().for_each(|lane| handles.take_back(lane.id, lane.comm()));

@@ -1,9 +1,9 @@
 //! Deferred failure of a plugin call. Calls fail in this way when the other end, or the way to it,
 //! has died, or when the other end cannot take a connection. Pure.
 //!
-//! The control link tells best why a peer ended. The system closes the sockets of a dead process
+//! The control link shows best why a peer ended. The system closes the sockets of a dead process
 //! one by one, so a comm may fail before the link does. Such a failure waits a moment for the
-//! link's word.
+//! link to report the cause.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use tcpx_sys::NcclResult;
 
 use crate::error::{Error, Phase, PluginFailure};
 
-/// Time that the link has to tell the cause.
+/// Time that the link has to report the cause.
 const GRACE_PERIOD: Duration = Duration::from_millis(500);
 
-/// A failure whose cause the control link may be about to tell.
+/// Failure whose cause the control link may be about to report.
 #[derive(Debug)]
 pub(super) struct DeferredFailure {
     error: Error,
@@ -22,8 +22,8 @@ pub(super) struct DeferredFailure {
 }
 
 impl DeferredFailure {
-    /// Defers an error that may come of a dead peer, or of what the peer knows best: why it has not
-    /// let this end connect. Any other error comes back: it is clear by itself.
+    /// Defers an error that a dead peer may cause, or a peer that did not let this end connect. Any
+    /// other error is returned: its cause is clear.
     pub(super) fn new(error: Error, now: Instant) -> Result<Self, Error> {
         match error {
             Error::Plugin(PluginFailure {
@@ -42,12 +42,12 @@ impl DeferredFailure {
         }
     }
 
-    /// Returns the time at which the link's time is over.
+    /// Returns the end of the grace period.
     pub(super) fn ends_at(&self) -> Instant {
         self.since + GRACE_PERIOD
     }
 
-    /// Returns the error, once the link has had its time and told of no other cause.
+    /// Returns the error once the grace period is over, if the link has reported no other cause.
     pub(super) fn check(&self, now: Instant) -> Result<(), Error> {
         if now.saturating_duration_since(self.since) < GRACE_PERIOD {
             return Ok(());

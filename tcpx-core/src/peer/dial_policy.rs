@@ -4,16 +4,14 @@
 //! this end checks the claim against what it knows by other means: the other end of the link, and
 //! the connection info that the program has loaded. A peer's other NICs may be in neither. They are
 //! dialled in two cases: this end's own channels run over other NICs than the link's, or the link
-//! tells no address that channels could have. They are never dialled where that leads into this
+//! shows no address that channels could have. They are never dialled where that leads into this
 //! host or to many.
 //!
-//! The module also decides when this end says that it could not connect a peer's data channels.
-//! Pure.
-//!
-//! Where only a peer says that an address is its own, the peer may want to know what is there. The
-//! time after which a dial fails tells a closed port from an open one, and from a host that is not
-//! there. So the failure is kept until a time that no outcome changes, and a dial that is still
-//! under way then has failed, too. What is said is the same in any case ([`Error::text_for_peer`]).
+//! The module also decides when this end reports that it could not connect a peer's data channels.
+//! Where only the peer claims that an address is its own, it may use this end to scan hosts. The
+//! time after which a dial fails would tell a closed port from an open one, and from an absent
+//! host. So the failure is reported after a fixed time, and a dial that is still under way then has
+//! failed, too. The text is the same in any case ([`Error::text_for_peer`]).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,12 +23,12 @@ use crate::types::PeerName;
 /// An interface of this host, and an address that it has.
 type Interface = (String, IpAddr);
 
-/// Source that speaks for an address.
+/// Reason to dial an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AddressTrust {
     /// The address is the link's, or was loaded.
     Known,
-    /// The peer alone says that it is its own.
+    /// Only the peer claims that the address is its own.
     Claimed,
 }
 
@@ -45,7 +43,7 @@ pub(crate) struct DialPolicy {
     local: Option<IpAddr>,
     /// The NICs of this end's channels.
     nics: Vec<Arc<str>>,
-    /// This host's. The system is asked where the link's other end does not decide.
+    /// Reader of this host's interfaces, for addresses that are not the link's.
     interfaces: fn() -> Vec<Interface>,
     /// Whether the settings say that channels run over other NICs than the link's.
     uses_other_nics: bool,
@@ -74,7 +72,7 @@ impl DialPolicy {
         self.local
     }
 
-    /// Returns the source that speaks for an address; `None`: the address is not dialled.
+    /// Returns the reason to dial an address; `None`: the address is not dialled.
     pub(crate) fn trust(&self, address: SocketAddr) -> Option<AddressTrust> {
         let ip = address.ip().to_canonical();
         if self.link == Some(ip) {
@@ -103,7 +101,7 @@ impl DialPolicy {
     }
 }
 
-/// Returns whether it is no host's: unspecified, multicast or broadcast.
+/// Returns whether the address is unspecified, multicast or broadcast.
 fn leads_to_many(ip: IpAddr) -> bool {
     let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast() || ip.octets()[0] == 0);
     ip.is_unspecified() || ip.is_multicast() || is_broadcast
@@ -116,20 +114,20 @@ fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// Delay of the answer, longer than a plugin tries to connect to an address that does not answer.
+/// Delay of the report, longer than a plugin tries to connect to an address that does not answer.
 const REPORT_DELAY: Duration = Duration::from_secs(25);
 
-/// Result of dialling a peer's channels, kept back until it may be said.
+/// Result of dialling a peer's channels, held back until it may be reported.
 #[derive(Debug, Default)]
 pub(super) struct DialResult {
-    /// `None`: a failure is said at once.
+    /// Time of the report. `None`: a failure is reported at once.
     due: Option<Instant>,
     failure: Option<Error>,
 }
 
 impl DialResult {
-    /// Begins to keep the answer back: the channels are dialled from now on, at addresses for which
-    /// only the peer speaks.
+    /// Begins to hold the result back: the channels are dialled from now on, at addresses that only
+    /// the peer claims.
     pub(super) fn claimed(now: Instant) -> Self {
         Self { due: Some(now + REPORT_DELAY), failure: None }
     }
@@ -137,7 +135,7 @@ impl DialResult {
     /// Takes the error of a dial that has failed.
     ///
     /// # Errors
-    /// The failure, if it may be said at once.
+    /// The failure, if it may be reported at once.
     pub(super) fn failed(&mut self, error: Error) -> Result<()> {
         if self.due.is_none() {
             return Err(error);
@@ -146,8 +144,10 @@ impl DialResult {
         Ok(())
     }
 
+    /// Reports the failure of a dial when it is time to.
+    ///
     /// # Errors
-    /// What has failed, or not come to an end, once it is time to say so.
+    /// The failure, or a time-out of dials that are under way.
     pub(super) fn check(
         &mut self,
         peer: &PeerName,
@@ -258,8 +258,8 @@ mod tests {
         })
     }
 
-    /// What the peer hears of each outcome, and when: of a closed port, of a host that is not there
-    /// and of an open port that says nothing.
+    /// Report that the peer gets of each outcome, and its time: of a closed port, of a host that is
+    /// not there and of an open port that says nothing.
     #[test]
     fn a_peer_learns_nothing_from_text_or_time_of_a_dial_elsewhere() {
         let (peer, start) = (PeerName::bound("p"), Instant::now());

@@ -49,10 +49,10 @@ impl Connection {
             Ok(comms_moved) => moved |= comms_moved,
             Err(error) => return self.defer_failure(error, now, cx),
         }
-        // Without a time, whatever brings it here may end its rest.
+        // Without a timeout, any event may be one for the protocol.
         if self.timeout.is_none_or(|timeout| now >= timeout) {
             self.protocol.handle_timeout(now);
-            // The requests of now decide when to look again.
+            // Requests that were sent now decide about the next timeout.
             self.execute_actions(cx)?;
             self.timeout = self.protocol.next_timeout();
         }
@@ -85,14 +85,14 @@ impl Connection {
             }
         }
         if moved {
-            // The peer need not be asked for a sign of life for a while.
+            // No ping is needed for a while.
             self.timeout = self.timeout.and_then(|_| self.protocol.next_timeout());
             self.execute_actions(cx)?;
         }
         Ok(moved)
     }
 
-    /// Reads what has arrived, and bytes of a chunk to where they belong.
+    /// Reads what has arrived. Bytes of an operation go to their place.
     fn read_once(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
         if let Some(chunk) = self.link.chunk_to_read()
             && let Some(place) = self.protocol.place_of(chunk)
@@ -183,7 +183,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Tells the protocol of chunks that are done.
+    /// Reports finished chunks to the protocol.
     fn report_finished(&mut self, cx: &mut Commons) -> Result<()> {
         if self.finished.is_empty() {
             return Ok(());
@@ -205,8 +205,8 @@ impl Connection {
         self.execute_actions(cx)
     }
 
-    /// Gives back the room of what was consumed in this round, takes new room, and tells the peer.
-    /// Returns whether the peer may send more.
+    /// Returns the room of chunks consumed in this round, takes new room, and reports it to the
+    /// peer. Returns whether the peer may send more.
     pub(super) fn renew_credit(&mut self, cx: &mut Commons) -> Result<bool> {
         let renewed = self.recv_lanes.iter_mut().map_while(RecvLane::renew_credit);
         if !renewed.fold(false, BitOr::bitor) {
@@ -218,8 +218,8 @@ impl Connection {
         self.execute_actions(cx).map(|()| true)
     }
 
-    /// Looks at the comms of lanes, where the plugin can tell their state, and tells the protocol
-    /// what has arrived. A peer is over whose comms are dead, or whose chunks are lost.
+    /// Checks the comms of lanes, where the plugin knows their state, and reports to the protocol
+    /// what has arrived. A peer ends whose comms are dead, or whose chunks are lost.
     pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
         if self.deferred.is_some() {
             return Ok(());
@@ -244,8 +244,7 @@ impl Connection {
         self.recv_lanes.iter_mut().try_for_each(RecvLane::check_alive_if_unknown)
     }
 
-    /// Tells the protocol of staging buffers that it has asked for. Returns whether there is word
-    /// of one.
+    /// Reports requested staging buffers to the protocol. Returns whether there were any.
     pub(super) fn poll_staging(&mut self, cx: &mut Commons) -> Result<bool> {
         let Ledger { staging, registrations, .. } = &mut cx.ledger;
         let mut moved = false;
@@ -258,7 +257,7 @@ impl Connection {
         if moved { self.execute_actions(cx).map(|()| true) } else { Ok(false) }
     }
 
-    /// Tells the protocol when comms that it wants closed are. Returns whether they are.
+    /// Reports closed comms to the protocol. Returns whether there were any.
     pub(super) fn poll_closing(&mut self, cx: &mut Commons) -> Result<bool> {
         let Some(closed) = self.closing.take_if(|closing| closing.ticket.is_done()) else {
             return Ok(false);
@@ -320,7 +319,7 @@ impl Peer {
         }
     }
 
-    /// Looks whether its data path lives.
+    /// Checks that its data path is alive.
     pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
         let connection = self.connection_mut();
         connection.map_or(Ok(()), |connection| connection.check_data_path(now, cx))

@@ -1,7 +1,5 @@
-//! End of a peer: things that end with it at once, and things that are left over.
-//!
-//! The module also holds what is left of a peer that ended: comms that are being closed, and what
-//! they and copies under way still use.
+//! End of a peer: what ends with it at once, and what is left over: comms that are being closed,
+//! and memory that they and copies under way still use.
 
 use tcpx_diagnosis::table::requests;
 use tcpx_protocol::frames::frame::Frame;
@@ -119,6 +117,7 @@ impl Peer {
     }
 }
 
+/// Comms and memory that an ended peer leaves over.
 #[derive(Debug)]
 pub(crate) struct Leftover {
     /// Lanes whose chunks are being unpacked. Their comms close after that.
@@ -129,6 +128,6 @@ pub(crate) struct Leftover {
     /// Operations whose memory a comm or a copy may still write or read, of this end's program and
     /// of its peer's.
     pub(crate) operations: Vec<Message>,
-    /// The batch after which no copy uses any of it.
+    /// Batch after which no copy uses any of it.
     pub(crate) until: BatchNumber,
 }

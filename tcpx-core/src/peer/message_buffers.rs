@@ -1,5 +1,5 @@
-//! Store of what comes before it is wanted: unexpected messages, and answers that the peer has not
-//! read.
+//! Buffers of what comes before it is needed: unexpected messages, and notifications of writes
+//! under way. Also a count of answers that the peer has not read.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use tcpx_protocol::peer::one_sided::MAX_ACTIVE_REQUESTS;
 
 use crate::error::{Error, MemoryUnavailable, Result};
 
-/// Bytes of messages that went ahead of their receives, by the numbers that the protocol has for
-/// them. The protocol bounds how many they are.
+/// Bytes that wait for their receive or their write, by the numbers that the protocol has for them.
+/// The protocol bounds how many they are.
 #[derive(Debug, Default)]
 pub(super) struct MessageBuffers(HashMap<u64, Vec<u8>>);
 
 impl MessageBuffers {
-    /// Keeps bytes.
+    /// Copies bytes in.
     ///
     /// # Errors
     /// [`Error::MemoryUnavailable`] when the system has no memory for them.
@@ -35,11 +35,11 @@ impl MessageBuffers {
 
 /// Bytes waiting on the link up to which answers are not counted.
 const FEW_BYTES: usize = 1 << 20;
-/// More than a peer can be without that keeps to the number of requests that it may have: of each
-/// kind, and what else is an answer.
+/// Largest number of unread answers. A peer that keeps to its number of requests of each kind
+/// leaves fewer unread.
 const MOST: usize = 8 * MAX_ACTIVE_REQUESTS;
 
-/// Positions on the link at which they end, in bytes since it began, oldest first.
+/// Answers that the peer has not read: their ends in the stream of the link, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct UnreadAnswers(VecDeque<u64>);
 

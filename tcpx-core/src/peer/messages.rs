@@ -23,7 +23,7 @@ use crate::control::shared_bytes::{Place, Source};
 use crate::error::{Error, MemoryUnavailable, Result};
 
 impl Connection {
-    /// Gives a frame to the protocol, and puts the bytes that followed it where they belong.
+    /// Passes a frame to the protocol, and puts the bytes that followed it in their place.
     pub(super) fn handle_frame(&mut self, frame: Frame, cx: &mut Commons) -> Result<()> {
         let bytes = frame.payload_bytes();
         match self.protocol.handle_frame(frame, &mut cx.ledger.exports) {
@@ -75,7 +75,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Lands the last bytes that came, which are a note.
+    /// Takes the last bytes that came, which are a notification.
     fn handle_note(&mut self, note: NoteUse, ledger: &Ledger) -> Result<()> {
         match note {
             NoteUse::None => Ok(()),
@@ -89,7 +89,7 @@ impl Connection {
         }
     }
 
-    /// Takes a note that was kept: the program gets it, or it is dropped.
+    /// Takes out a notification that waited for its write: the program gets it, or it is dropped.
     pub(super) fn release_note(
         &mut self,
         number: u64,
@@ -106,8 +106,8 @@ impl Connection {
         ledger.notifications.push(self.key, note).map_err(|_| no_memory())
     }
 
-    /// Sends a frame, bytes of a list behind it, and a note behind those. What lies apart is
-    /// gathered first.
+    /// Sends a frame, bytes of a list behind it, and a notification behind those. Scattered bytes
+    /// are gathered first.
     pub(super) fn send_on_link(
         &mut self,
         frame: &Frame,
@@ -136,7 +136,7 @@ impl Connection {
         self.scratch = gathered;
     }
 
-    /// Counts what travels on the link as a chunk of its own.
+    /// Counts bytes of an operation on the link as one chunk.
     fn count_link_bytes(&self, transfer: TransferKey, range: &PieceRange, ledger: &mut Ledger) {
         ledger.transfers.matched(transfer, 1);
         ledger.transfers.chunks_done(transfer, 1, range.bytes());
@@ -154,7 +154,7 @@ impl Connection {
         self.link.send_with_payload(frame, [payload, &[]]);
     }
 
-    /// Takes a message that was kept: it goes into a receive, or nowhere.
+    /// Takes out an unexpected message: it goes into a receive, or is dropped.
     pub(super) fn take_unexpected(
         &mut self,
         number: u64,
@@ -168,7 +168,7 @@ impl Connection {
         unsafe { write(&member, &bytes) };
     }
 
-    /// Counts a message on the link as a chunk of its own.
+    /// Counts a message on the link as if it had come in chunks.
     fn count_message(&self, member: &Member, ledger: &mut Ledger) {
         let chunks = chunk_count(member.bytes, self.protocol.agreement().chunk_bytes);
         ledger.transfers.matched(member.transfer, chunks);
@@ -187,7 +187,7 @@ fn try_copy(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// Puts bytes where those of a list lie, until there are no more.
+/// Copies bytes to the pieces of a list, until there are no more.
 ///
 /// # Safety
 /// The CPU may write all of its pieces. Others may use them meanwhile, and pieces may overlap.
@@ -215,7 +215,7 @@ unsafe fn write(member: &Member, bytes: &[u8]) {
 }
 
 impl Peer {
-    /// Checks that operations and notifications go to it, now or when it is up.
+    /// Checks that operations and notifications can be posted to the peer, now or when it is up.
     ///
     /// # Errors
     /// [`Error::Closed`] once the program has left it; [`Error::PeerState`] while one of the ends
@@ -238,12 +238,12 @@ impl Peer {
         Ok(())
     }
 
-    /// Returns whether bytes of operations are to be sent on the link.
+    /// Returns whether bytes of operations wait to be sent on the link.
     pub(crate) fn sends_link_chunks(&self) -> bool {
         matches!(&self.state, ConnectionState::Linked(connection) if connection.protocol.sends_link_chunks())
     }
 
-    /// Sends a notification, behind those that wait.
+    /// Sends a notification, behind waiting ones.
     ///
     /// # Errors
     /// [`Error::NotificationsFull`]: too many wait.
@@ -258,8 +258,7 @@ impl Peer {
         })
     }
 
-    /// Writes what was said to the peer, until the system takes no more. Returns whether there is a
-    /// link.
+    /// Sends queued frames until the system takes no more. Returns whether there is a link.
     pub(crate) fn flush(&mut self) -> Result<bool> {
         self.connection_mut().map_or(Ok(false), |connection| connection.flush().map(|_| true))
     }
@@ -272,13 +271,13 @@ impl Peer {
         }
     }
 
-    /// Withdraws what was posted to a transfer and has no counterpart.
+    /// Withdraws the operations of a transfer that have no counterpart.
     pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.pending.cancel(transfer, &mut cx.ledger);
         self.connection_mut().map_or(Ok(()), |connection| connection.cancel(transfer, cx))
     }
 
-    /// Does the same for what has taken too long.
+    /// Gives up the operations of an overdue transfer where possible.
     pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
         self.pending.cancel(transfer, &mut cx.ledger);
         self.connection_mut().map_or(Ok(()), |connection| connection.overdue(transfer, cx))
@@ -286,13 +285,13 @@ impl Peer {
 }
 
 impl Connection {
-    /// Lets go of an operation, as its program has done.
+    /// Releases a prepared operation.
     pub(crate) fn unprepare(&mut self, prepared: PreparedKey) {
         self.protocol.handle_unprepared(prepared);
     }
 
-    /// Notes that the program has taken notifications of this peer that cost `cost`, all in all.
-    /// The next step says so to the peer.
+    /// Records the cost of all notifications of this peer that the program has taken. The next step
+    /// reports it to the peer.
     pub(crate) fn notes_taken(&mut self, cost: u64) {
         self.protocol.handle_notes_taken(cost);
     }
@@ -307,7 +306,7 @@ impl Connection {
         self.protocol.serves(exports)
     }
 
-    /// Exports are taken back. Returns whether the peer uses any.
+    /// Revokes exports. Returns whether the peer uses any.
     pub(crate) fn revoke(&mut self, exports: &[ExportKey]) -> bool {
         self.protocol.handle_revoked(exports)
     }

@@ -81,13 +81,13 @@ impl Connection {
         self.execute_actions(cx)
     }
 
-    /// Notes that an accept has asked for the peer.
+    /// Handles an accept that has named the peer.
     pub(super) fn handle_named(&mut self, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_named();
         self.execute_actions(cx)
     }
 
-    /// Leaves the peer for the program.
+    /// Says goodbye for the program.
     pub(super) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
         let leaving = self.protocol.handle_disconnect();
         self.execute_actions(cx)?;
@@ -97,7 +97,7 @@ impl Connection {
     /// Posts an operation whose registrations are in use for it.
     pub(super) fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
         self.protocol.handle_request(request);
-        // A post does not take as long as its bytes: its parts are left to the next round.
+        // A post sends no bytes on the link: they are left to the next round.
         self.execute_actions_within(0, cx)
     }
 

@@ -28,6 +28,7 @@ const HARDWARE_PACKET_BYTES: u32 = 1448;
 /// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
 
+/// Settings, plugin and identity that every peer of a session uses.
 #[derive(Debug)]
 pub(crate) struct SessionContext {
     /// Fewest bytes of payload in a packet. Each packet takes pages of its own.
@@ -41,7 +42,7 @@ pub(crate) struct SessionContext {
     /// Place of the session's GPU on PCI.
     pub(crate) gpu_path: Option<PciPath>,
     pub(crate) identity: Identity,
-    /// Budget of what peers make the session keep.
+    /// Budget for what the session holds for peers.
     pub(crate) kept: Arc<PeerBudget>,
     /// Copier that gathers device memory. A copy by the driver costs as much as a request does:
     /// nothing is gathered with those.

@@ -17,7 +17,7 @@ use crate::stats::ChannelStats;
 use crate::stats::report::{ChannelReport, PeerReport};
 
 impl Connection {
-    /// Has the system say when something happens on the link.
+    /// Registers the link with the poller.
     pub(super) fn watch(&mut self, poller: &Arc<Poller>) {
         self.link.watch(poller, Target::Link(self.key));
     }
@@ -44,7 +44,7 @@ impl Connection {
     /// happens.
     pub(super) fn attention(&self) -> Attention {
         if self.protocol.is_parted() {
-            // Its last comms are closing. Its link may have ended, and is not looked at any more.
+            // Its last comms are closing. Its link may have ended, and is not read any more.
             return Attention { awaits_worker: true, ..Attention::default() };
         }
         let awaits_worker = self.protocol.is_setting_up() || self.closing.is_some();
@@ -59,7 +59,7 @@ impl Connection {
             ..Attention::default()
         };
         if let Some(deferred) = &self.deferred {
-            // The protocol is not told of the time any more.
+            // The protocol gets no timeouts any more.
             wants.timeout = Some(deferred.ends_at());
             return wants;
         }
@@ -83,18 +83,18 @@ impl Connection {
         wants
     }
 
-    /// Returns whether the protocol has more to say, and the link takes it.
+    /// Returns whether the protocol has more frames, and the link takes them.
     fn has_frames_to_send(&self) -> bool {
         self.link.unsent_bytes() == 0 && self.protocol.has_output()
     }
 
-    /// Returns whether it is up with nothing under way and nothing posted.
+    /// Returns whether the peer is up with nothing under way and nothing posted.
     pub(super) fn is_idle(&self) -> bool {
         self.is_up_without_traffic() && self.protocol.operation_count() == 0
     }
 
-    /// Returns the same where receives may be posted that have no send yet, and no comm has
-    /// anything to say.
+    /// Returns whether the peer is up with nothing under way and no comm ready. Receives without a
+    /// send may be posted.
     pub(super) fn is_quiescent(&self) -> bool {
         let is_silent = self.send_lanes.iter().all(|it| it.next_call() == NextCall::OnEvent)
             && self.recv_lanes.iter().all(|it| it.next_call() == NextCall::OnEvent);

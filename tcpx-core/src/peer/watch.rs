@@ -1,4 +1,4 @@
-//! Watch on what a peer's counters say is wrong, about once a second.
+//! Checks of a peer's counters, about once a second.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::stats::watch::{ALIVE, CheckTiming};
 pub(crate) struct WatchContext<'a> {
     pub(crate) timing: CheckTiming,
     pub(crate) now: Instant,
-    /// Time for which nothing may move.
+    /// Time without progress that is trouble.
     pub(crate) stall_after: Duration,
     pub(crate) pages: &'a PageUse,
 }
 
-/// After this time at the latest without anything done NICs are checked.
+/// Time without any progress after which NICs are checked.
 const QUIET: Duration = Duration::from_secs(2);
 
 const SEND_SILENT: &str = "sends are posted, test says not yet: the peer takes nothing";
@@ -28,10 +28,10 @@ const UNPACK_BEHIND: &str = "arrived chunks hold the slots and wait for their un
 const GATHER_BEHIND: &str = "chunks that are gathered to be sent wait for the unpack backend";
 const RECV_SILENT: &str = "receives are posted and matched, test says not yet: nothing comes";
 
-/// A channel, and what its lane looks like.
+/// Channel, and the state of its lane.
 type ChannelLane = (usize, LaneState);
 
-/// The first lane with each trouble.
+/// First lane with each trouble.
 #[derive(Default)]
 struct LaneTroubles {
     sending: Option<ChannelLane>,
@@ -76,7 +76,7 @@ impl PeerWatch {
     }
 
     /// Returns whether a check may find anything else than the last one. `idle_chunks`: the chunks
-    /// that were sent and have arrived, if nothing is under way, and the peer is heard.
+    /// that were sent and have arrived, if nothing is under way, and the peer answers.
     fn is_new(&mut self, idle_chunks: Option<[u64; 2]>) -> bool {
         let before = std::mem::replace(&mut self.idle_chunks, idle_chunks);
         idle_chunks.is_none() || idle_chunks != before
@@ -159,8 +159,7 @@ impl PeerWatch {
         }
     }
 
-    /// Says if a NIC of this host is down, where nothing has moved for some time. Returns whether
-    /// one is.
+    /// Checks whether a NIC of this host is down, where nothing has moved for some time.
     fn check_nics(
         &mut self,
         connection: &Connection,
@@ -207,7 +206,7 @@ fn check_lanes(connection: &mut Connection, context: &WatchContext<'_>) -> LaneT
     troubles
 }
 
-/// Keeps the first channel with a trouble.
+/// Records the first channel with a trouble.
 fn record_first(place: &mut Option<ChannelLane>, channel: usize, state: LaneState, is_there: bool) {
     if is_there && place.is_none() {
         *place = Some((channel, state));

@@ -9,13 +9,13 @@
 //!   round. A thread that gives work sets the mark with the engine locked. So a mark that is gone
 //!   when the leader is about to wait was set for work that the leader's round has seen. A mark
 //!   that is set ends the wait (`Poller::wake`): the descriptor stays readable until the leader has
-//!   read it, so no other thread that looks can take the wake-up. A copying thread (`tcpx_unpack`)
+//!   read it, so no other thread that polls can take the wake-up. A copying thread (`tcpx_unpack`)
 //!   counts before it sets the mark; the round reads this count after it has taken the mark away.
 //! - *Posts that were handed in* without the engine. They lie in the inbox before the mark is set,
 //!   and the thread that locks the engine next posts them.
 //! - *Events on a descriptor.* The system keeps an event until it is asked. Events that were read
 //!   stay in `LeaderState::events`, which passes on with the lead, until a round takes them.
-//! - *Results of a round, for other threads.* These threads listen before they look, with the
+//! - *Results of a round, for other threads.* These threads listen before they check, with the
 //!   engine locked. So they see the results of earlier rounds, and later rounds notify them.
 //! - *The lead.* A thread that does not get the lead listened before it tried. A thread that
 //!   releases the lead notifies afterwards, with a fence at both: either the lead was free, or the
@@ -231,7 +231,7 @@ impl SharedEngine {
         std::mem::forget(Arc::clone(self));
     }
 
-    /// Wakes all waiting threads, to look again.
+    /// Wakes all waiting threads, to check again.
     pub(super) fn wake(&self) {
         self.poller.wake();
         self.changed.notify();
@@ -260,7 +260,7 @@ impl SharedEngine {
         if self.query_rate.record(answered) >= MANY_QUERIES
             && self.thread_leads.load(Ordering::Relaxed)
         {
-            // The system gives its events to the thread that looks first, which is this thread. The
+            // The system gives its events to the thread that polls first, which is this thread. The
             // leader would be woken in vain again and again, and would not notice.
             self.poller.wake();
         }
@@ -282,7 +282,7 @@ impl SharedEngine {
         self.engine().is_ok_and(|engine| self.round(lead, engine, now))
     }
 
-    /// Makes a round of a leader that has looked for events, and does not wait after the round.
+    /// Makes a round of a leader that has polled for events, and does not wait after the round.
     fn round(&self, lead: &mut LeaderState, mut engine: EngineGuard<'_>, now: Instant) -> bool {
         self.poller.take_work();
         // The thread whose mark was just taken away may have handed in after the lock was taken.

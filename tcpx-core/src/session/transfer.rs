@@ -32,8 +32,8 @@ use crate::transfer::{Post, TransferCounts};
 /// # Small messages
 ///
 /// A send ends without error when its bytes have left the program's memory, whatever happens at the
-/// receiver. A message of up to [`eager_bytes`](crate::SessionOptions::eager_bytes) without an
-/// announced receive *goes ahead* into a buffer at the peer, if there is room, and its send ends at
+/// receiver. A message of up to [`eager_bytes`](crate::SessionOptions::eager_bytes) whose receive
+/// is not known yet is sent eagerly, into a buffer at the peer, if there is room. Its send ends at
 /// once. A receive that is posted later finds the bytes there. Such a send cannot be cancelled.
 /// When its receive has another size, only the receive fails.
 ///

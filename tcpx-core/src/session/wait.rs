@@ -85,7 +85,7 @@ pub(super) const LONGEST_STAND_BACK: Duration = Duration::from_millis(1);
 const FREQUENT_INTERVAL: Duration = Duration::from_micros(50);
 /// Number of queries below which their rate is unknown.
 const MIN_QUERIES: u32 = 4;
-/// Number of queries since the last look of the progress thread after which it should look.
+/// Number of queries since the last check of the progress thread after which it should check.
 pub(super) const MANY_QUERIES: u32 = 32;
 /// Time of an answer, caused by much work, in which the program could have asked once more.
 const ANSWER_TIME: Duration = Duration::from_micros(10);

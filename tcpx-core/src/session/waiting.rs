@@ -101,7 +101,7 @@ impl SharedEngine {
             let now = Instant::now();
             let seen = check(&mut engine);
             if matches!(seen, Ok(Poll::Pending)) && !limit.is_over(now) {
-                // The call has only looked. A notification would end its own wait.
+                // The call has only checked. A notification would end its own wait.
                 drop(engine);
                 listening.wait(limit.clamp(LONGEST_WAIT, now));
                 continue;

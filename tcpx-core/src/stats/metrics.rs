@@ -131,7 +131,7 @@ const WORK: MetricTable<SessionReport> = &[
             ("limit", |it| it.staging_memory.limit_bytes),
             ("allocated", |it| it.staging_memory.allocated_bytes),
             ("used", |it| it.staging_memory.used_bytes)])),
-    ("tcpx_messages_total", "Sends and receives that found each other, or went ahead.",
+    ("tcpx_messages_total", "Sends and receives that were matched, or sent eagerly.",
         Counter, ByLabel("direction", &[
             ("sent", |it| it.total.messages_sent),
             ("received", |it| it.total.messages_received)])),

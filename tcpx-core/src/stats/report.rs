@@ -33,9 +33,9 @@ pub struct PeerReport {
     pub chunk_bytes: u32,
     /// Whether the control link is authenticated.
     pub link_authenticated: bool,
-    /// Number of sends that found their receive, or went ahead of it.
+    /// Number of sends that were matched, or sent eagerly.
     pub messages_sent: u64,
-    /// Number of receives that found their send.
+    /// Number of receives that were matched.
     pub messages_received: u64,
     /// Outgoing messages on the control link; no channel counts them.
     pub eager_sent: EagerStats,
@@ -49,13 +49,11 @@ pub struct PeerReport {
     pub errors: u64,
     /// Number of posted operations that have not ended.
     pub operations: usize,
-    /// Number of receives that the peer has announced and that match no send of this session.
+    /// Number of receives posted by the peer that match no send of this session.
     pub announced: usize,
-    /// Number of receives of this session that the peer does not take yet: they wait here to be
-    /// announced.
+    /// Number of receives of this session that the peer has no room for yet. They wait here.
     pub unannounced: usize,
-    /// Number of unexpected messages that were sent ahead to the peer, and for which no receive is
-    /// known yet.
+    /// Number of messages that were sent eagerly to the peer, and whose receive is not known yet.
     pub eager_unreceived: usize,
     /// Number of unexpected messages from the peer that wait here for their receives.
     pub eager_kept: usize,
@@ -67,9 +65,9 @@ pub struct PeerReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Number of sends that found their receive, or went ahead of it.
+    /// Number of sends that were matched, or sent eagerly.
     pub messages_sent: u64,
-    /// Number of receives that found their send.
+    /// Number of receives that were matched.
     pub messages_received: u64,
     /// Outgoing messages on the control link; no channel counts them.
     pub eager_sent: EagerStats,

@@ -20,7 +20,7 @@ use crate::stats::alarm::{Alarms, Troubles};
 
 /// Interval between two checks of the counters.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// Time within which a peer must have been heard to count as alive. A silent peer from which
+/// Longest silence of a peer that counts as alive. A silent peer from which
 /// something is awaited gets a ping every two seconds.
 pub(crate) const ALIVE: Duration = Duration::from_secs(5);
 /// Pause after which this end itself was asleep, and no peer is to blame that nothing moved.

@@ -111,8 +111,8 @@ impl RecvLane {
         self.stats.chunks + self.window.arrived() as u64
     }
 
-    /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
-    /// again and again does, and so does the system, which tells of what happens on an idle one.
+    /// Checks whether the comm is alive, where nothing else finds out. A request that is tested
+    /// again and again finds out, and so does the poller of an idle comm.
     pub(crate) fn check_alive_if_unknown(&mut self) -> Result<()> {
         if self.is_at_rest() || (self.window.has_posted() && !self.comm.is_watched()) {
             return Ok(());

@@ -107,9 +107,9 @@ impl SendLane {
         self.credit = chunks;
     }
 
-    /// Sees to it that there is a staging buffer for chunks gathered from one kind of memory.
-    /// False: there is none to be had. Otherwise [`poll_staging`](Self::poll_staging) says
-    /// whether the comm takes it.
+    /// Requests a staging buffer for chunks gathered from one kind of memory. Returns false if
+    /// there is none. Otherwise [`poll_staging`](Self::poll_staging) says whether the comm takes
+    /// it.
     pub(crate) fn prepare_staging(
         &mut self,
         request: StagingRequest<'_>,
@@ -162,8 +162,8 @@ impl SendLane {
         self.watch.check(sample.with_copied(self.staged.len()), now)
     }
 
-    /// Looks whether the comm is alive, where nothing else finds out: a request that is tested
-    /// again and again does, and so does the system, which tells of what happens on an idle one.
+    /// Checks whether the comm is alive, where nothing else finds out. A request that is tested
+    /// again and again finds out, and so does the poller of an idle comm.
     pub(crate) fn check_alive_if_unknown(&mut self) -> Result<()> {
         let is_at_rest = !self.window.has_posted() && self.comm.next_call() == NextCall::OnEvent;
         if is_at_rest || (self.window.has_posted() && !self.comm.is_watched()) {
@@ -285,7 +285,7 @@ impl SendLane {
         registrations: &Registrations,
         batch: &mut Batch,
     ) -> Result<()> {
-        // The staging was prepared before the chunk was dealt.
+        // The staging was prepared before the chunk was planned.
         let Some(staging) = self.staging(memory) else { return Err(Error::Cancelled) };
         let slot = staging.next_slot();
         let Some((stripe, range)) = self.stripes.peek() else { return Ok(()) };

@@ -2,14 +2,14 @@
 //!
 //! A thread that posts counts what it posts, one at a time. All else is written by the thread that
 //! holds the engine, or by the state that the parts of an operation share. Both sides count on
-//! `left`, which tells each of them in turn whether a round ends or begins. After the end of a
+//! `left`, whose value shows whether a round ends or begins. After the end of a
 //! round only a post writes before the next round has begun.
 //!
 //! Readers take no lock but that of the error of a round that has one, for as long as a copy of it
 //! takes:
 //! - Sums only grow. What is done is read before what was posted, so it is never more.
-//! - What was counted when a round began is kept for this round and the one before. A reader looks
-//!   again if a round has begun meanwhile, which takes longer than its look.
+//! - What was counted when a round began is kept for this round and the one before. A reader
+//!   reads again if a round has begun meanwhile, which takes longer than a read.
 //!
 //! The module also holds the listener that is notified of the end of a transfer's rounds at once.
 
@@ -24,7 +24,7 @@ use super::TransferCounts;
 use crate::completions::queue::ReporterKey;
 use crate::error::Error;
 
-/// The state of a transfer: of its whole life, and of its round.
+/// State of a transfer: of its whole life, and of its round.
 #[derive(Debug, Default)]
 pub(crate) struct TransferCell {
     sums: AtomicCounts,
@@ -36,13 +36,13 @@ pub(crate) struct TransferCell {
     has_sends: AtomicBool,
     /// The sums when a round began, by the last bit of the round's number.
     sums_before: [AtomicCounts; 2],
-    /// The number of the round. Nothing was posted in round 0.
+    /// Number of the round. Nothing was posted in round 0.
     round: AtomicU64,
-    /// The last round that has an error, if it is not 0.
+    /// Last round that has an error, if it is not 0.
     failed_round: AtomicU64,
-    /// The first error of that round.
+    /// First error of that round.
     error: Mutex<Option<Error>>,
-    /// Under which key its rounds are reported, if they are.
+    /// Key under which its rounds are reported, if they are.
     pub(crate) reporter: OnceLock<ReporterKey>,
     /// Listener that is notified of their ends at once, if there is one.
     pub(crate) listener: OnceLock<Arc<dyn RoundListener>>,
@@ -86,7 +86,7 @@ impl TransferCell {
         })
     }
 
-    /// Looks at something of a round that is the transfer's round until the look is over.
+    /// Reads something of a round that is the transfer's round until the read is over.
     fn read_consistent<T>(&self, read: impl Fn(u64) -> T) -> T {
         loop {
             let round = self.round.load(Ordering::Acquire);

@@ -78,8 +78,8 @@ impl<J> Queue<J> {
 
     /// Returns the next action of the calling thread. Jobs go on in the order in which they can.
     pub(super) fn next(&mut self, now: Instant) -> NextAction<J> {
-        // A job for each peer that is being connected may pause here. Only the first job is looked
-        // at.
+        // A job for each peer that is being connected may pause here. Only the first job is
+        // checked.
         while let Some(first) = self.later.first_entry()
             && first.key().0 <= now
         {

@@ -11,7 +11,7 @@ use crate::types::PeerKey;
 /// Cost that they may have together, whatever connected peers hold.
 const RESERVED_BYTES: u64 = 1 << 20;
 /// Divisor of the budget: beyond `RESERVED_BYTES`, they may cost at most this part of it. Otherwise
-/// a peer that comes and goes would fill the memory of a program that does not look.
+/// a peer that comes and goes would fill the memory of a program that takes nothing out.
 const BUDGET_DIVISOR: u64 = 4;
 
 /// Costs by peer; none is 0.

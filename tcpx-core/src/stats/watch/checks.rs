@@ -33,7 +33,7 @@ pub(crate) fn is_slow(
     }
 }
 
-/// Factor by which sends wait longer before they are reported, when the peer has announced no
+/// Factor by which sends wait longer before they are reported, when the peer has posted no
 /// receive: it may still be busy.
 const ONE_SIDED: u32 = 3;
 
@@ -42,9 +42,9 @@ const ONE_SIDED: u32 = 3;
 pub(crate) struct MatchSample {
     /// Number of sends of this session without a receive.
     pub(crate) sends: usize,
-    /// Number of receives that the peer announced and that match no send of this session.
+    /// Number of receives posted by the peer that match no send of this session.
     pub(crate) announced: usize,
-    /// Number of sends that found their receive so far.
+    /// Number of sends that were matched so far.
     pub(crate) met: u64,
 }
 
@@ -62,7 +62,7 @@ impl MatchWatch {
     }
 
     /// Returns for how long sends have waited while no send found its receive, if that is too long.
-    /// Receives that wait are no trouble: they are posted ahead of their sends.
+    /// Receives that wait are no trouble: programs post them early.
     pub(crate) fn check(
         &mut self,
         sample: MatchSample,
