@@ -61,7 +61,7 @@ pub enum UnpackError {
         bytes: u64,
     },
     /// A job's memory is null or wraps around the address space.
-    #[error("job {job}: the {side} of {bytes} bytes at {address:#x} is no memory")]
+    #[error("job {job}: the {side} of {bytes} bytes at {address:#x} is not valid memory")]
     BadRange {
         /// Index of the job in the submit.
         job: usize,
@@ -97,10 +97,10 @@ pub enum UnpackError {
     Cuda(#[from] CudaError),
     /// Too much is in flight. Nothing was touched; the same jobs can be submitted again once
     /// [`poll`](crate::Unpack::poll) has reached a later ticket.
-    #[error("too much is being unpacked already")]
+    #[error("the queue of the unpacker is full")]
     Busy,
-    /// The unpacker was ended.
-    #[error("the unpacker was ended")]
+    /// The unpacker was shut down.
+    #[error("the unpacker was shut down")]
     ShutDown,
 }
 

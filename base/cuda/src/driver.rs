@@ -43,7 +43,7 @@ pub enum CudaError {
         bytes: u64,
     },
     /// The GPU has no memory that other devices can be given.
-    #[error("GPU {gpu} hands no memory to other devices: {why}")]
+    #[error("GPU {gpu} cannot share memory with other devices: {why}")]
     NoExport {
         /// The GPU's ordinal.
         gpu: u32,
@@ -51,7 +51,7 @@ pub enum CudaError {
         why: &'static str,
     },
     /// Other devices cannot be given this memory.
-    #[error("the driver exports no dma-buf of {bytes} bytes at {address:#x}: {why}")]
+    #[error("the driver cannot export {bytes} bytes at {address:#x} as a dma-buf: {why}")]
     NotExported {
         /// First byte.
         address: u64,
@@ -61,7 +61,7 @@ pub enum CudaError {
         why: String,
     },
     /// GPUs cannot be given this memory of the host.
-    #[error("the driver registers no {bytes} bytes at {address:#x}: {why}")]
+    #[error("the driver cannot register {bytes} bytes at {address:#x}: {why}")]
     NotRegistered {
         /// First byte.
         address: u64,

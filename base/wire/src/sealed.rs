@@ -50,7 +50,7 @@ pub enum SealError {
         extra: usize,
     },
     /// Bytes of another format.
-    #[error("these bytes begin with another magic")]
+    #[error("the bytes begin with another magic number")]
     Magic,
     /// Body format of another version.
     #[error("format version {found}, this end reads {supported}")]

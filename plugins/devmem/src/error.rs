@@ -181,13 +181,13 @@ pub enum DevmemError {
         what: String,
     },
     /// One packet has both kinds of memory, or another user's memory.
-    #[error("a packet has memory that is not ours in it")]
+    #[error("a packet holds memory of another owner")]
     ForeignPacket,
     /// A connection's packets would leave by another NIC than the NIC that its memory is bound to.
     #[error("the connection does not leave by the NIC that its memory is bound to")]
     WrongRoute,
     /// A socket's memory for notifications is used up although no send is in flight.
-    #[error("there is no memory for the notice that a send is over")]
+    #[error("there is no memory for the completion of a send")]
     NoNoticeMemory,
     /// The kernel would not take fragments back.
     #[error("fragments cannot be given back: {source}")]
@@ -196,7 +196,7 @@ pub enum DevmemError {
         source: io::Error,
     },
     /// Nothing comes any more, because the program holds the received fragments.
-    #[error("nothing comes any more: {held} of {pages} pages that the NIC has are held")]
+    #[error("no bytes arrive: {held} of the NIC's {pages} pages are held")]
     PoolHeld {
         /// Fragments that were not given back. They hold at most this many pages.
         held: u64,
@@ -210,7 +210,7 @@ pub enum DevmemError {
         limit: usize,
     },
     /// More bytes were received than there is room for.
-    #[error("{bytes} bytes have no place, there is room for {room}")]
+    #[error("{bytes} bytes do not fit, there is room for {room}")]
     NoRoom {
         /// Received bytes.
         bytes: u64,
@@ -254,7 +254,7 @@ pub enum DevmemError {
         source: io::Error,
     },
     /// The CUDA driver does not let a GPU read host memory that a NIC receives into.
-    #[error("what {nic} receives into cannot be pinned for GPU {gpu}: {words}")]
+    #[error("the receive memory of {nic} cannot be pinned for GPU {gpu}: {words}")]
     NotPinned {
         /// Name of the NIC.
         nic: String,

@@ -155,7 +155,7 @@ DEVMEM_BINDING_LOST = 428 Error "a NIC has lost its device memory"
     source "kernel 7.3, net/core/devmem.c; seen in a guest"
 DEVMEM_PACKET_MIXED = 429 Error "what the kernel received does not fit its description"
     symptom "recvmsg fails with ENODEV, or describes other bytes than it returns"
-    lines ["recvmsg returned n bytes, and described n: ...", "a packet has memory that is not ours in it", "fragments cannot be given back: ..."]
+    lines ["recvmsg returned n bytes, and described n: ...", "a packet holds memory of another owner", "fragments cannot be given back: ..."]
     cause "one packet has device memory and host memory in it, or memory of another user of the queue; the place in the stream is lost"
     cure ["uname -r", "ethtool -i <NIC>", "# a fault of kernel or driver: report it with both answers"]
     source "kernel 7.3, net/ipv4/tcp.c; seen in a guest"
@@ -167,7 +167,7 @@ DEVMEM_WRONG_ROUTE = 430 Error "a connection does not leave by the NIC that its 
     source "kernel 7.3, net/core/devmem.c"
 DEVMEM_POOL_HELD = 431 Error "a NIC has no device memory left to receive into"
     symptom "connections over one queue stand still, and packets are dropped for want of a page"
-    lines ["nothing comes any more: n of n pages that the NIC has are held", "... takes n pages that <NIC> receives into, and n are free for it"]
+    lines ["no bytes arrive: n of the NIC's n pages are held", "... takes n pages that <NIC> receives into, and n are free for it"]
     cause "what was received is not given back: chunks that are not whole yet, or not consumed, hold the memory that others wait for"
     cure ["ethtool -S <NIC>", "# more memory for the queue, fewer channels, smaller chunks, or requests that are consumed sooner"]
     source "kernel 7.3, net/core/devmem.c; seen in a guest"
@@ -228,7 +228,7 @@ ZERO_COPY_MEMORY_NOT_LOCKED = 445 Error "a NIC's memory is more than the process
     source "kernel 7.3, io_uring/zcrx.c"
 ZERO_COPY_MEMORY_NOT_PINNED = 446 Error "the CUDA driver does not pin a NIC's memory for a GPU"
     symptom "a session with a GPU is refused with TCPX_SOFT_TRANSPORT=io_uring: cuMemHostRegister fails"
-    lines ["what <NIC> receives into cannot be pinned for GPU n: ..."]
+    lines ["the receive memory of <NIC> cannot be pinned for GPU n: ..."]
     cause "the GPU reads what came from memory of the host, which the driver must register: it may refuse where confidential computing is switched on, and refuses what the system cannot lock"
     cure ["nvidia-smi conf-compute -f", "# a smaller TCPX_SOFT_POOL_BYTES, where memory is short; or no TCPX_SOFT_TRANSPORT, so that plain sockets copy"]
     source "CUDA driver API, cuMemHostRegister; docs/devmem.md"

@@ -455,7 +455,7 @@ impl SendComm {
 fn unstaged(error: StageError) -> Failure {
     match error {
         StageError::Memory(error) => {
-            log::warn!("test: what was posted cannot be copied: {error}");
+            log::warn!("test: the bytes of a send cannot be copied: {error}");
             Failure::Internal
         }
         StageError::Nic(error) => {

@@ -27,7 +27,7 @@ pub(super) fn prepare(socket: &Socket, from: Ipv4Addr, to: Ipv4Addr) {
     };
     if let Err(error) = changed {
         // It is slower then, and nothing else.
-        log::info!("congestion control of a connection within the host stays as it is: {error}");
+        log::info!("congestion control of a connection within the host is unchanged: {error}");
     }
 }
 

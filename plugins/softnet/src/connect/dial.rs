@@ -90,7 +90,7 @@ enum DialError {
     Io(#[from] io::Error),
     #[error("the listener refused: {0:?}")]
     Refused(HelloStatus),
-    #[error("what answered is not the software plugin")]
+    #[error("the listener is not the software plugin")]
     Foreign,
     #[error("no answer within the time allowed; the last of {times} resets: {last}")]
     Reset { times: u32, last: io::Error },

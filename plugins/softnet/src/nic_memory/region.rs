@@ -122,8 +122,8 @@ impl NicRegion {
         // packets.
         match delete_stale_rules(&nic, queue) {
             Ok(0) => {}
-            Ok(rules) => log::info!("{interface}: {rules} flow rules of a killed process are gone"),
-            Err(error) => log::info!("{interface}: its flow rules cannot be looked at: {error}"),
+            Ok(rules) => log::info!("{interface}: deleted {rules} flow rules of a killed process"),
+            Err(error) => log::info!("{interface}: its flow rules cannot be read: {error}"),
         }
         log::info!(
             "{interface}: receive queue {queue} has {} MiB of {}, and {} MiB lie behind them; \
@@ -270,10 +270,10 @@ impl NicRegion {
         let name = self.nic.name();
         match self.bounce.region().discard() {
             Ok(DiscardOutcome::Freed) => {
-                log::info!("{name}: the memory that was lost with it is given back");
+                log::info!("{name}: its lost memory is freed");
             }
             Ok(DiscardOutcome::Reusable) => {
-                log::info!("{name}: the memory that was lost with it is for the next region");
+                log::info!("{name}: the next region uses its lost memory");
             }
             Ok(DiscardOutcome::Retained) => {}
             Err(error) => log::warn!("{name}: its memory cannot be given back: {error}"),

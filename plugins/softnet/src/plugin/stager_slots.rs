@@ -30,7 +30,7 @@ pub(super) fn for_new(chunk_bytes: u32, memory: DeviceMemory) -> Option<Arc<Stag
     if let Ok(Some(gpu)) = gpu_of_thread("connect", memory)
         && let Err(error) = slot.fill(&gpu)
     {
-        log::info!("connect: nothing is made for sends of GPU memory yet: {error}");
+        log::info!("connect: pinned pages for sends of GPU memory are not allocated yet: {error}");
     }
     Some(Arc::new(slot))
 }

@@ -84,7 +84,7 @@ impl RegionShare {
                 .file()
                 .map(|file| memory.slice(at, piece.len()).load(file, region.offset(*piece)));
             if let Some(Err(error)) = copied {
-                log::warn!("test: what came cannot be copied to where it was posted: {error}");
+                log::warn!("test: received bytes cannot be copied to their destination: {error}");
                 return Err(Failure::Internal);
             }
             at += piece.len();
