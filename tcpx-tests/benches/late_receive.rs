@@ -94,7 +94,7 @@ fn open_tun(name: &str) -> io::Result<File> {
 fn carry(from: &File, to: &File) -> io::Result<()> {
     let (mut from, to) = (from.try_clone()?, to.try_clone()?);
     let (sender, kept): (Sender<(Instant, Vec<u8>)>, _) = channel();
-    thread::spawn(move || deliver(kept, to));
+    thread::spawn(move || forward(kept, to));
     thread::spawn(move || {
         let mut packet = vec![0; MTU];
         while let Ok(bytes) = from.read(&mut packet) {
@@ -106,7 +106,7 @@ fn carry(from: &File, to: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn deliver(kept: Receiver<(Instant, Vec<u8>)>, mut to: File) {
+fn forward(kept: Receiver<(Instant, Vec<u8>)>, mut to: File) {
     // SAFETY: the call takes a number and touches no memory. Without it a sleep of 100 µs may take
     // half as long again.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };

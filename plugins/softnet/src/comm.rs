@@ -50,7 +50,7 @@ mod zerocopy;
 
 pub(crate) use needs_call::NeedsCall;
 pub(crate) use options::CommOptions;
-pub(crate) use recv_comm::{Delivery, RecvComm};
+pub(crate) use recv_comm::{DeviceContent, RecvComm};
 pub(crate) use recv_request::Destination;
 pub(crate) use request_ring::NUMBER_BITS;
 pub(crate) use send_comm::SendComm;

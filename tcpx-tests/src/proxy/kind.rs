@@ -1,7 +1,7 @@
-//! Kinds of frames, as they are on the wire: the number of the kind, and above it what the body
-//! says first, where a kind has several.
+//! Kinds of frames, as they are on the wire: the number of the kind, and above it the first
+//! byte of the body, where a kind has several.
 
-/// A record of an authenticated link, which says of no frame what it is.
+/// A record of an authenticated link, which hides the kinds of its frames.
 pub const RECORD: u16 = 0;
 /// The listener's opening frame.
 pub const CHALLENGE: u16 = 1;
@@ -28,19 +28,19 @@ pub const WRITE_ON_LINK: u16 = OFFER | 3 << 8;
 /// A list is to be written on the channels.
 pub const WRITE: u16 = OFFER | 4 << 8;
 /// A receiver is ready: a receive was posted.
-pub const ANNOUNCE: u16 = 14;
+pub const READY: u16 = 14;
 /// A list may be written.
-pub const GRANT: u16 = ANNOUNCE | 1 << 8;
+pub const CLEAR_TO_SEND: u16 = READY | 1 << 8;
 /// A list is to be read.
-pub const READ: u16 = ANNOUNCE | 2 << 8;
-/// Bytes are dealt to the channels.
+pub const READ: u16 = READY | 2 << 8;
+/// Chunks are scheduled on the channels.
 pub const CHUNKS: u16 = 15;
-/// Bytes on the link; they follow the frame.
-pub const PART: u16 = 16;
+/// A chunk on the link; its bytes follow the frame.
+pub const LINK_CHUNK: u16 = 16;
 /// A message has ended: all of it is there, or it was refused.
-pub const ANSWER: u16 = 17;
+pub const END: u16 = 17;
 /// No more bytes come.
-pub const STOPPED: u16 = ANSWER | 4 << 8;
+pub const STOPPED: u16 = END | 4 << 8;
 /// No more bytes are wanted.
 pub const CANCEL: u16 = 18;
 /// A list of remote memory, or more of it.
@@ -48,26 +48,26 @@ pub const LIST: u16 = 19;
 /// A list is not needed any more.
 pub const FORGET: u16 = 20;
 
-/// Where the body of an end says how.
+/// Offset in the body of an end of the byte that says how.
 const HOW: usize = 9;
 
-/// What a frame of this number is.
+/// Returns the kind of a frame with this number.
 pub(super) fn of(number: u16, body: &[u8]) -> u16 {
     let first = body.first().copied().unwrap_or_default();
-    let says = match number {
-        OFFER | ANNOUNCE => first,
-        ANSWER if body.get(HOW) == Some(&4) => 4,
+    let variant = match number {
+        OFFER | READY => first,
+        END if body.get(HOW) == Some(&4) => 4,
         _ => 0,
     };
-    number | u16::from(says) << 8
+    number | u16::from(variant) << 8
 }
 
-/// The number of its kind.
+/// Returns the number of a kind on the wire.
 pub fn number(kind: u16) -> u16 {
     kind & 0xff
 }
 
-/// How many bytes follow it.
+/// Returns how many bytes follow a frame.
 pub(super) fn payload_bytes(kind: u16, body: &[u8]) -> u64 {
     let field = |at: usize| {
         let bytes = body.get(at..).and_then(<[u8]>::first_chunk).copied();
@@ -75,7 +75,7 @@ pub(super) fn payload_bytes(kind: u16, body: &[u8]) -> u64 {
     };
     let last = || body.len().checked_sub(4).map_or(0, field);
     match kind {
-        OFFER | NOTE | PART => last(),
+        OFFER | NOTE | LINK_CHUNK => last(),
         WRITE_INLINE | WRITE_ON_LINK | WRITE => {
             let note = Some(last()).filter(|note| *note != u64::from(u32::MAX));
             field(13) + note.unwrap_or_default()

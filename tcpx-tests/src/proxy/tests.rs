@@ -40,13 +40,13 @@ fn a_frame_is_held_and_then_passes_with_all_behind_it() {
 #[test]
 fn a_link_chunk_passes_with_its_bytes() {
     let (proxy, mut left, mut right) = joined();
-    let part = [frame(kind::PART, &[1, 2, 5, 0, 0, 0]), b"12345".to_vec()].concat();
+    let part = [frame(kind::LINK_CHUNK, &[1, 2, 5, 0, 0, 0]), b"12345".to_vec()].concat();
     let wire = [&part[..], &frame(3, b"x")].concat();
     left.write_all(&wire).unwrap();
     let mut read = vec![0; wire.len()];
     right.read_exact(&mut read).unwrap();
     assert_eq!(read, wire);
-    assert_eq!(proxy.passed(Direction::ToListener, kind::PART), [part]);
+    assert_eq!(proxy.passed(Direction::ToListener, kind::LINK_CHUNK), [part]);
     assert_eq!(proxy.passed(Direction::ToListener, 3).len(), 1);
 }
 

@@ -346,7 +346,7 @@ fn without_it_a_changed_byte_goes_unnoticed() {
     let proxy = LinkProxy::start(tcpx_tests::control_addresses(&info)[0]);
     let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
     join_by((&left, "left"), (&right, "right"), &info);
-    proxy.tamper(Direction::ToListener, kind::PART, Tampering::Flip);
+    proxy.tamper(Direction::ToListener, kind::LINK_CHUNK, Tampering::Flip);
     let exported = right.allocate(LONG as u64, MemoryType::Host).expect("memory");
     let key = export(&right, exported);
     let local = MemoryRange { memory: memory(&left, 3, LONG), offset: 0, bytes: LONG as u64 };

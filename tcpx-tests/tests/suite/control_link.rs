@@ -104,9 +104,9 @@ fn silent_for_longer_than_the_callers_deadline() {
     let (mut trio, proxy) = acquainted("");
     trio.connect();
     let expected = trio.expect_from_witness();
-    proxy.hold(Direction::ToConnector, kind::ANNOUNCE);
+    proxy.hold(Direction::ToConnector, kind::READY);
     let (transfer, _) = trio.post_send_to_victim();
-    assert!(proxy.wait_until_held(PATIENCE), "the victim announced its receive");
+    assert!(proxy.wait_until_held(PATIENCE), "the victim has posted its receive");
     proxy.swallow();
     trio.hub.send_command(Command::Wait { transfer, timeout_ms: DEADLINE_MS });
     let failure = trio.hear_failure();

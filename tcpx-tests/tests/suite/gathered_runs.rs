@@ -115,7 +115,7 @@ fn scattered_messages_of_every_size_arrive_both_ways_at_once() {
 }
 
 /// Waits until left knows of `count` receives, so that its next posts are matched in one call.
-fn announce(pair: &mut Pair, count: u64) {
+fn wait_for_receives(pair: &mut Pair, count: u64) {
     let give_up_at = Instant::now() + PATIENCE;
     loop {
         pair.right.run(Command::Progress { time_ms: 1 });
@@ -124,7 +124,7 @@ fn announce(pair: &mut Pair, count: u64) {
         if stats["peers"][0]["announced"] == count {
             return;
         }
-        assert!(Instant::now() < give_up_at, "the receives were not announced: {stats}");
+        assert!(Instant::now() < give_up_at, "left does not know of the receives: {stats}");
     }
 }
 
@@ -147,7 +147,7 @@ fn cost(
     fill(&mut pair.left, &sends, 0);
     let before = sent(pair);
     let receive = pair.post(Side::Right, false, receives.clone());
-    announce(pair, MESSAGES);
+    wait_for_receives(pair, MESSAGES);
     let send = pair.post(Side::Left, true, sends);
     pair.wait_both(send, receive);
     verify(&mut pair.right, &receives, 0);

@@ -150,7 +150,7 @@ fn a_notification_waits_for_bytes_whatever_rests() {
 fn a_notification_waits_for_what_is_held_on_the_link() {
     in_own_process!("TCPX_SOFT_SEED" = "3");
     for (route, frame) in [
-        (DataRoute::LinkParts, kind::PART),
+        (DataRoute::LinkParts, kind::LINK_CHUNK),
         (DataRoute::InPlace, kind::CHUNKS),
         (DataRoute::Gathered, kind::CHUNKS),
     ] {

@@ -155,13 +155,13 @@ impl ProxiedTrio {
 impl FaultMoment {
     /// Whether it is one of what travels on the link.
     fn is_on_link(self) -> bool {
-        matches!(self, Frame(_, kind::PART))
+        matches!(self, Frame(_, kind::LINK_CHUNK))
     }
 }
 
 /// Whether the victim may have done its part when this frame is about to pass.
 fn is_too_late(moment: FaultMoment) -> bool {
-    matches!(moment, Frame(ToConnector, kind::CHUNKS | kind::PART | kind::ANSWER))
+    matches!(moment, Frame(ToConnector, kind::CHUNKS | kind::LINK_CHUNK | kind::END))
 }
 
 fn target_struck(is_write: bool, fault: PeerFault, moment: FaultMoment) {
@@ -207,9 +207,11 @@ fn table(case: fn(bool, PeerFault, FaultMoment), is_write: bool, moments: &[Faul
 #[test]
 fn the_target_of_a_write_and_the_initiator_of_a_read_are_struck() {
     std::thread::scope(|scope| {
-        scope.spawn(|| target_struck(true, PeerFault::Die, Frame(ToListener, kind::PART)));
+        scope.spawn(|| target_struck(true, PeerFault::Die, Frame(ToListener, kind::LINK_CHUNK)));
         scope.spawn(|| target_struck(true, PeerFault::Freeze, Call("irecv@10")));
-        scope.spawn(|| initiator_struck(false, PeerFault::Freeze, Frame(ToListener, kind::PART)));
+        scope.spawn(|| {
+            initiator_struck(false, PeerFault::Freeze, Frame(ToListener, kind::LINK_CHUNK))
+        });
         scope.spawn(|| initiator_struck(false, PeerFault::Die, Call("irecv@10")));
     });
 }
@@ -219,10 +221,10 @@ fn the_target_of_a_write_and_the_initiator_of_a_read_are_struck() {
 fn the_target_of_a_write_is_struck() {
     let moments = [
         Frame(ToListener, kind::LIST),
-        Frame(ToListener, kind::PART),
-        Frame(ToConnector, kind::GRANT),
+        Frame(ToListener, kind::LINK_CHUNK),
+        Frame(ToConnector, kind::CLEAR_TO_SEND),
         Call("irecv@10"),
-        Frame(ToConnector, kind::ANSWER),
+        Frame(ToConnector, kind::END),
     ];
     table(target_struck, true, &moments);
 }
@@ -233,7 +235,7 @@ fn the_target_of_a_read_is_struck() {
     let moments = [
         Frame(ToListener, kind::READ),
         Frame(ToConnector, kind::CHUNKS),
-        Frame(ToConnector, kind::PART),
+        Frame(ToConnector, kind::LINK_CHUNK),
         Call("isend@10"),
     ];
     table(target_struck, false, &moments);
@@ -244,10 +246,10 @@ fn the_target_of_a_read_is_struck() {
 fn the_initiator_of_a_write_is_struck() {
     let moments = [
         Frame(ToConnector, kind::LIST),
-        Frame(ToConnector, kind::PART),
-        Frame(ToListener, kind::GRANT),
+        Frame(ToConnector, kind::LINK_CHUNK),
+        Frame(ToListener, kind::CLEAR_TO_SEND),
         Call("isend@10"),
-        Frame(ToListener, kind::ANSWER),
+        Frame(ToListener, kind::END),
     ];
     table(initiator_struck, true, &moments);
 }
@@ -258,7 +260,7 @@ fn the_initiator_of_a_read_is_struck() {
     let moments = [
         Frame(ToConnector, kind::READ),
         Frame(ToListener, kind::CHUNKS),
-        Frame(ToListener, kind::PART),
+        Frame(ToListener, kind::LINK_CHUNK),
         Call("irecv@10"),
     ];
     table(initiator_struck, false, &moments);
@@ -280,7 +282,7 @@ fn cut_off(is_write: bool, cut: PathCut) {
         PathCut::Link(..) => "",
         PathCut::Channel(script) => script,
     };
-    let mut setup = ProxiedTrio::new(script, matches!(cut, PathCut::Link(_, kind::PART)));
+    let mut setup = ProxiedTrio::new(script, matches!(cut, PathCut::Link(_, kind::LINK_CHUNK)));
     let expected = setup.trio.expect_from_witness();
     let ProxiedTrio { trio, proxy, memory, keys } = &mut setup;
     let (key, peer) = (keys[1].clone(), "victim".into());
@@ -320,7 +322,7 @@ fn cut_off_at_once(cases: &[(bool, PathCut)]) {
 #[test]
 fn the_way_of_a_write_is_cut() {
     cut_off_at_once(&[
-        (true, PathCut::Link(ToListener, kind::PART)),
+        (true, PathCut::Link(ToListener, kind::LINK_CHUNK)),
         (true, PathCut::Channel("cut:recv.data0@500000")),
     ]);
 }
@@ -330,11 +332,11 @@ fn the_way_of_a_write_is_cut() {
 fn the_way_between_both_ends_is_cut() {
     cut_off_at_once(&[
         (true, PathCut::Link(ToListener, kind::LIST)),
-        (true, PathCut::Link(ToConnector, kind::GRANT)),
+        (true, PathCut::Link(ToConnector, kind::CLEAR_TO_SEND)),
         (true, PathCut::Link(ToListener, kind::CHUNKS)),
-        (true, PathCut::Link(ToListener, kind::PART)),
-        (false, PathCut::Link(ToConnector, kind::PART)),
-        (true, PathCut::Link(ToConnector, kind::ANSWER)),
+        (true, PathCut::Link(ToListener, kind::LINK_CHUNK)),
+        (false, PathCut::Link(ToConnector, kind::LINK_CHUNK)),
+        (true, PathCut::Link(ToConnector, kind::END)),
         (false, PathCut::Link(ToListener, kind::READ)),
         (true, PathCut::Channel("cut:recv.data0@500000")),
         (false, PathCut::Channel("cut:send.data0@500000")),

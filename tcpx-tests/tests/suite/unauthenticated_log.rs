@@ -1,5 +1,5 @@
-//! A flood of strangers at the control port is a few lines of the log, which say where they come
-//! from and carry nothing of theirs to the terminal. Nor do names that peers give themselves.
+//! A flood of stray connections at the control port is a few lines of the log, which say where they
+//! come from and carry nothing of theirs to the terminal. Nor do names that peers give themselves.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -38,8 +38,7 @@ fn a_flood_of_connections_is_a_few_log_lines_with_their_addresses() {
     let address = control_addresses(&session.listen().expect("listen"))[0];
 
     let begin = Instant::now();
-    let strangers: Vec<SocketAddr> =
-        (0..STRANGERS).map(|_| turned_away(&session, address)).collect();
+    let strays: Vec<SocketAddr> = (0..STRANGERS).map(|_| turned_away(&session, address)).collect();
     let windows = begin.elapsed().as_secs() / 60 + 1;
 
     let text = log.text();
@@ -47,7 +46,7 @@ fn a_flood_of_connections_is_a_few_log_lines_with_their_addresses() {
         text.lines().filter(|line| line.contains("control connection refused")).collect();
     let most = LINES_A_MINUTE * usize::try_from(windows).expect("a few");
     assert!((LINES_A_MINUTE..=most).contains(&lines.len()), "{} lines\n{text}", lines.len());
-    for (line, stray) in lines.iter().zip(&strangers).take(LINES_A_MINUTE) {
+    for (line, stray) in lines.iter().zip(&strays).take(LINES_A_MINUTE) {
         assert!(line.contains(&stray.to_string()), "{stray}: {line}");
     }
     assert!(!text.contains(['\x1b', '\x07']), "{text:?}");

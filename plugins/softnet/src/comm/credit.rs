@@ -8,22 +8,22 @@ use super::control_socket::ControlSocket;
 /// Running count of posted receives on its way to a sender that waits for it.
 #[derive(Debug, Default)]
 pub(crate) struct CreditOut {
-    announced: u32,
+    sent: u32,
     /// Encoded count that is partly out, and the number of its bytes that are out.
     partial: Option<([u8; 4], usize)>,
 }
 
 impl CreditOut {
     /// Tells the sender that `posted` receives were posted, if the socket has room.
-    pub(crate) fn announce(&mut self, socket: &mut ControlSocket, posted: u64) -> io::Result<()> {
+    pub(crate) fn send(&mut self, socket: &mut ControlSocket, posted: u64) -> io::Result<()> {
         // The count is cut to 32 bits; the sender adds up the differences.
         let posted = posted as u32;
         loop {
             if self.partial.is_none() {
-                if self.announced == posted {
+                if self.sent == posted {
                     return Ok(());
                 }
-                self.announced = posted;
+                self.sent = posted;
                 self.partial = Some((posted.to_le_bytes(), 0));
             }
             let Some((bytes, sent)) = &mut self.partial else { return Ok(()) };
@@ -40,7 +40,7 @@ impl CreditOut {
 #[derive(Debug, Default)]
 pub(crate) struct CreditIn {
     /// Number of receives posted by the peer.
-    granted: u64,
+    credit: u64,
     partial: [u8; 4],
     filled: usize,
 }
@@ -48,7 +48,7 @@ pub(crate) struct CreditIn {
 impl CreditIn {
     /// Returns whether the peer has posted the receive for request `number`.
     pub(crate) fn covers(&self, number: u64) -> bool {
-        number < self.granted
+        number < self.credit
     }
 
     /// Reads counts that have come. The peer can be ahead by no more receives than a comm holds.
@@ -56,7 +56,7 @@ impl CreditIn {
         &mut self,
         socket: &mut ControlSocket,
         sent: u64,
-        most_ahead: u64,
+        most_outstanding: u64,
     ) -> io::Result<()> {
         loop {
             match socket.try_read(&mut self.partial[self.filled..])? {
@@ -68,15 +68,15 @@ impl CreditIn {
                 continue;
             }
             self.filled = 0;
-            let more = u32::from_le_bytes(self.partial).wrapping_sub(self.granted as u32);
-            let granted = self.granted + u64::from(more);
-            if more == 0 || granted > sent + most_ahead {
+            let more = u32::from_le_bytes(self.partial).wrapping_sub(self.credit as u32);
+            let credit = self.credit + u64::from(more);
+            if more == 0 || credit > sent + most_outstanding {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
                     "count of posted receives is wrong",
                 ));
             }
-            self.granted = granted;
+            self.credit = credit;
         }
     }
 }

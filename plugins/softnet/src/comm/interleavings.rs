@@ -11,7 +11,7 @@ use tcpx_sys::PTR_HOST;
 
 use super::edges::Edges;
 use super::zerocopy::ZeroCopy;
-use super::{CommOptions, Delivery, Destination, NeedsCall, RecvComm, SendComm};
+use super::{CommOptions, Destination, DeviceContent, NeedsCall, RecvComm, SendComm};
 use crate::connect::Sockets;
 use crate::hooks::HookSet;
 use crate::memory::{BounceBuffer, Piece, Registration};
@@ -57,7 +57,7 @@ impl Scenario {
             send(comm, memory.sent);
         });
         let (options, bounce) = (self.options(), memory.bounce);
-        let comm = RecvComm::new(theirs, &options, bounce, None, Delivery::Bytes);
+        let comm = RecvComm::new(theirs, &options, bounce, None, DeviceContent::Bytes);
         receive(comm.expect("threads"), memory.received);
         sender.expect("a thread").join().expect("all is sent");
     }

@@ -36,7 +36,7 @@ use crate::memory::{BounceBuffer, Piece, ReceivePages, UnpackQueue, Uploader, cu
 
 /// Content of what arrives in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
+pub(crate) enum DeviceContent {
     /// The bytes that were sent.
     Bytes,
     /// Anything, because the bytes go to another GPU than the one that looks for them.
@@ -90,7 +90,7 @@ impl RecvComm {
         options: &CommOptions<'_>,
         bounce: &'static BounceBuffer,
         gpu: Option<&CudaGpu>,
-        delivers: Delivery,
+        content: DeviceContent,
     ) -> Result<Self, Failure> {
         let CommOptions { number, hooks, .. } = *options;
         let base = bounce.region().consumer_base(gpu.is_some());
@@ -120,7 +120,7 @@ impl RecvComm {
         })?;
         let watched = lanes.sockets().chain([&sockets.control]);
         let mut hook = hooks.comm(number, Side::Recv);
-        if let (Delivery::Garbage, Some(hook)) = (delivers, hook.get_mut()) {
+        if let (DeviceContent::Garbage, Some(hook)) = (content, hook.get_mut()) {
             hook.misled();
         }
         Ok(Self {
@@ -318,7 +318,7 @@ impl RecvComm {
 
     fn send_credit(&mut self) {
         let Some(credit) = &mut self.credit else { return };
-        if let Err(error) = credit.announce(&mut self.control, self.requests.ring.posted())
+        if let Err(error) = credit.send(&mut self.control, self.requests.ring.posted())
             && let Some(next) = self.requests.next()
         {
             self.requests.lose_control(next, Failure::System, &error);

@@ -11,7 +11,7 @@ use tcpx_cuda::CudaGpu;
 use tcpx_sys::UnpackNetDeviceHandle;
 
 use super::arguments::accepts_unchecked;
-use super::gpu_mismatch::delivery;
+use super::gpu_mismatch::device_content;
 use super::misuse::misuse;
 use super::nic::Nic;
 use super::registry::{Id, IdKind, LookupError, Registry, RequestId};
@@ -194,12 +194,12 @@ pub(crate) fn accept(
         }
     };
     let gpu = gpu_of_thread("accept", runtime.settings.memory)?;
-    let delivers = delivery(listened, gpu.as_ref().map(CudaGpu::ordinal), hooks())?;
+    let content = device_content(listened, gpu.as_ref().map(CudaGpu::ordinal), hooks())?;
     let bounce = match &sockets.steering {
         Some(steering) => bounce_of(steering.region(), gpu.as_ref())?,
         None => runtime.bounce(gpu.as_ref())?,
     };
-    let comm = RecvComm::new(sockets, &runtime.next_comm(nic), bounce, gpu.as_ref(), delivers)?;
+    let comm = RecvComm::new(sockets, &runtime.next_comm(nic), bounce, gpu.as_ref(), content)?;
     let device = comm.device();
     Ok(Some((insert(0, Comm::Recv(Box::new(comm)))?.pointer(IdKind::Comm), device)))
 }

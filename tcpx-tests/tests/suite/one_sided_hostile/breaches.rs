@@ -32,8 +32,8 @@ fn good(hostile: &HostilePeer) -> Vec<u8> {
     list(LIST, true, &hostile.write_key, &[WHOLE])
 }
 
-/// A write of it that is granted, by the target's name.
-fn granted(hostile: &HostilePeer) -> u64 {
+/// Returns the target's number of a write of it that is clear to send.
+fn cleared_to_send(hostile: &HostilePeer) -> u64 {
     hostile.send_frames(&good(hostile));
     hostile.begin_write(REQUEST, LIST)
 }
@@ -103,29 +103,31 @@ fn impossible_requests() {
 #[test]
 fn impossible_chunks() {
     assert_disconnected(&[
-        ("a chunk of no grant", |_| chunks(REQUEST, 0, LONG)),
-        ("a chunk past the end", |hostile| chunks(granted(hostile), 0, LONG + 1)),
-        ("a chunk that wraps", |hostile| chunks(granted(hostile), 0, u64::MAX)),
-        ("a chunk of nothing", |hostile| chunks(granted(hostile), 0, 0)),
-        ("a chunk that leaves something out", |hostile| chunks(granted(hostile), 1, LONG - 1)),
+        ("a chunk that was not cleared to send", |_| chunks(REQUEST, 0, LONG)),
+        ("a chunk past the end", |hostile| chunks(cleared_to_send(hostile), 0, LONG + 1)),
+        ("a chunk that wraps", |hostile| chunks(cleared_to_send(hostile), 0, u64::MAX)),
+        ("a chunk of nothing", |hostile| chunks(cleared_to_send(hostile), 0, 0)),
+        ("a chunk that leaves something out", |hostile| {
+            chunks(cleared_to_send(hostile), 1, LONG - 1)
+        }),
         ("a chunk that comes again", |hostile| {
-            let receive = granted(hostile);
+            let receive = cleared_to_send(hostile);
             [chunks(receive, 0, 65_536), chunks(receive, 0, 65_536)].concat()
         }),
         ("a chunk behind the last one", |hostile| {
-            let receive = granted(hostile);
+            let receive = cleared_to_send(hostile);
             [chunks(receive, 0, LONG), chunks(receive, LONG, 1)].concat()
         }),
         ("stopped twice", |hostile| {
-            let receive = granted(hostile);
+            let receive = cleared_to_send(hostile);
             [chunks(receive, 0, 65_536), stopped(REQUEST), stopped(REQUEST)].concat()
         }),
         ("a chunk after the last frame", |hostile| {
-            let receive = granted(hostile);
+            let receive = cleared_to_send(hostile);
             [stopped(REQUEST), chunks(receive, 0, LONG)].concat()
         }),
         ("stopped when all is scheduled", |hostile| {
-            let receive = granted(hostile);
+            let receive = cleared_to_send(hostile);
             [chunks(receive, 0, LONG), stopped(REQUEST)].concat()
         }),
     ]);
@@ -159,7 +161,7 @@ fn impossible_link_chunks() {
             [begun_on_link(hostile), stopped(REQUEST), link_chunk(REQUEST, &[1])].concat()
         }),
         ("a link chunk of what is written on the channels", |hostile| {
-            granted(hostile);
+            cleared_to_send(hostile);
             link_chunk(REQUEST, &[1])
         }),
         ("chunks of what is written on the link", |hostile| {

@@ -39,7 +39,7 @@ fn read_all(hostile: &HostilePeer, bytes: u64, is_over: &AtomicBool) -> u64 {
             under_way += bytes;
         }
         // The name comes first, and the number of bytes behind it.
-        let part = hostile.receive_frame(kind::PART);
+        let part = hostile.receive_frame(kind::LINK_CHUNK);
         under_way -= u64::from(u32::from_le_bytes(part[9..13].try_into().expect("a number")));
     }
     asked
@@ -117,7 +117,7 @@ fn half_round_trip(setup: &TargetSetup) -> HalfRoundTrip {
 fn beside(keys: u64, is_open: bool) -> Duration {
     let setup = TargetSetup::new();
     let hostile = setup.hostile("hostile");
-    hostile.withhold(kind::PART);
+    hostile.withhold(kind::LINK_CHUNK);
     let exported: Vec<RemoteKey> = (0..keys)
         .map(|number| {
             let options = ExportOptions::new(RemoteAccess::Read).range(MARGIN + number, 1);

@@ -76,8 +76,8 @@ fn a_list_takes_no_memory_before_its_ranges_come() {
     let setup = TargetSetup::new();
     let hostile = setup.hostile("hostile");
     let before = resident_kib();
-    let announced = list_of(LIST, true, (1 << 20, 1 << 20), 1 << 40);
-    hostile.send_frames(&[announced.clone(), keys(LIST, &[hostile.write_key]), announced].concat());
+    let begun = list_of(LIST, true, (1 << 20, 1 << 20), 1 << 40);
+    hostile.send_frames(&[begun.clone(), keys(LIST, &[hostile.write_key]), begun].concat());
     setup.assert_disconnected(&hostile, "a second list");
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < 20_000, "{grown} KiB for a list without its ranges");

@@ -134,7 +134,7 @@ pub(crate) fn write_on_link(request: u64, list: u32) -> Vec<u8> {
 /// The next bytes of a write on the link.
 pub(crate) fn link_chunk(request: u64, bytes: &[u8]) -> Vec<u8> {
     let count = (bytes.len() as u32).to_le_bytes();
-    let mut frames = framed(kind::PART, &[&[WRITES], &request.to_le_bytes(), &count]);
+    let mut frames = framed(kind::LINK_CHUNK, &[&[WRITES], &request.to_le_bytes(), &count]);
     frames.extend_from_slice(bytes);
     frames
 }

@@ -65,7 +65,7 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
                 true => write_now(request, number, &[1; 64]),
                 false => write(request, number),
             });
-            let answer = EndFrame::of(&hostile.receive_frame(kind::ANSWER));
+            let answer = EndFrame::of(&hostile.receive_frame(kind::END));
             let (is_write, how, why, range) = (true, how::REFUSED, expected, 0);
             let refused = EndFrame { is_write, request, how, why, range };
             assert_eq!(answer, refused, "{case}, in one go: {is_now}");
@@ -97,7 +97,7 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
     hostile.send_frames(&list(LIST + 4, true, &key, &[(0, 0, 64)]));
     for number in [LIST + 3, LIST + 4] {
         hostile.send_frames(&write_now(6, number, &[1; 64]));
-        let answer = EndFrame::of(&hostile.receive_frame(kind::ANSWER));
+        let answer = EndFrame::of(&hostile.receive_frame(kind::END));
         assert_eq!((answer.how, answer.why), (how::REFUSED, why::REVOKED), "list {number}");
     }
     hostile.end();

@@ -22,7 +22,8 @@ pub(crate) const CHUNK_BYTES: u32 = 65_536;
 /// Longer than what travels on the control link: the proxy knows frames alone.
 pub(crate) const LONG: u64 = 100_000;
 /// Answers of the target to requests that the peer's session has not made.
-const ANSWERS: [u16; 5] = [kind::GRANT, kind::ANSWER, kind::STOPPED, kind::CANCEL, kind::CHUNKS];
+const ANSWERS: [u16; 5] =
+    [kind::CLEAR_TO_SEND, kind::END, kind::STOPPED, kind::CANCEL, kind::CHUNKS];
 
 fn session() -> Session {
     let options = lively().close_timeout(CLOSE_TIMEOUT);
@@ -184,16 +185,16 @@ impl HostilePeer {
         let (number, request) = (u32::MAX, u64::MAX);
         self.send_frames(&frames::list(number, true, &self.write_key, &[(0, 0, 1)]));
         self.send_frames(&frames::write_now(request, number, &[0]));
-        while EndFrame::of(&self.receive_frame(kind::ANSWER)).request != request {}
+        while EndFrame::of(&self.receive_frame(kind::END)).request != request {}
         self.send_frames(&frames::forget(number));
     }
 
-    /// Asks for a write, which is granted. Returns the target's name for it.
+    /// Asks for a write, which is cleared to send. Returns the target's name for it.
     pub(crate) fn begin_write(&self, request: u64, list: u32) -> u64 {
         self.send_frames(&frames::write(request, list));
-        let granted = self.receive_frame(kind::GRANT);
-        assert_eq!(granted[1..9], request.to_le_bytes());
-        u64::from_le_bytes(granted[9..17].try_into().expect("a name"))
+        let cleared_to_send = self.receive_frame(kind::CLEAR_TO_SEND);
+        assert_eq!(cleared_to_send[1..9], request.to_le_bytes());
+        u64::from_le_bytes(cleared_to_send[9..17].try_into().expect("a name"))
     }
 
     /// Ends the session at the hostile peer's end, without a goodbye that the target would answer.
