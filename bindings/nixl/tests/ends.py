@@ -40,7 +40,7 @@ def has_failed(agent, handle, expected):
     return state == "ERR"
 
 
-def parted(operation, harm):
+def peer_harmed(operation, harm):
     """A transfer of 256 MiB whose peer is harmed while it is under way."""
     count = 256 * MIB
     here, there = Agent("here", parameters=SILENCE), Peer("there", parameters=SILENCE)
@@ -66,13 +66,13 @@ def parted(operation, harm):
 def killed():
     """A peer that is killed ends transfers at once, and its notifications too."""
     for operation in ("WRITE", "READ"):
-        parted(operation, Peer.kill)
+        peer_harmed(operation, Peer.kill)
 
 
 def frozen():
     """A peer that is stopped ends them after the time that it may be silent."""
     for operation in ("WRITE", "READ"):
-        parted(operation, Peer.freeze)
+        peer_harmed(operation, Peer.freeze)
 
 
 def initiator_harmed():
@@ -106,7 +106,7 @@ def initiator_harmed():
             writer.process.join()
 
 
-def thawed():
+def continued_after_freeze():
     """A peer that was stopped for too long, and goes on. What is posted next connects the two."""
     here, there = Agent("here", parameters=SILENCE), Peer("there", parameters=SILENCE)
     with there:
@@ -213,14 +213,14 @@ def post_till_it_fails(agent, handle):
 
 
 def forget_if_known(agent, name):
-    """NIXL of some versions has forgotten a peer that is gone."""
+    """NIXL of some versions has peer_unloaded a peer that is gone."""
     try:
         agent.forget(name)
     except Exception as error:  # pylint: disable=broad-except
         assert "NOT_FOUND" in str(error), error
 
 
-def taken_back():
+def deregistered_by_peer():
     """Memory that the peer takes back in mid-write is not touched afterwards."""
     count = 64 * MIB
     here, there, mine, _ = pair(4096)
@@ -364,8 +364,8 @@ def has_ended(agent, handle):
         return True
 
 
-def forgotten():
-    """A peer that is forgotten while transfers go on, and is known again."""
+def peer_unloaded():
+    """A peer that is peer_unloaded while transfers go on, and is known again."""
     count = 64 * MIB
     here, there, mine, its = pair(count)
     with there:
@@ -419,7 +419,7 @@ def many_lives():
 
 
 def many_loads():
-    """A peer that is known and forgotten over and over has one connection all the time."""
+    """A peer that is known and peer_unloaded over and over has one connection all the time."""
     here, there = Agent("here"), Peer("there")
     with there:
         mine, its = here.add_area(4096), there.add_area(4096)
@@ -434,7 +434,7 @@ def many_loads():
         assert sizes[0] == sizes[1], sizes
 
 
-def strangers(metadata, count):
+def absent_agents(metadata, count):
     """Returns metadata of this many absent agents, made from that of one that is there."""
     begin = metadata.index(b"TCPXINFO")
     (body,) = struct.unpack_from("<H", metadata, begin + 10)
@@ -445,12 +445,12 @@ def strangers(metadata, count):
         yield metadata[:begin] + bytes(info) + digest + metadata[begin + 12 + body + 8 :]
 
 
-def many_strangers():
+def many_absent_agents():
     """No memory is held for agents that were known once."""
     here, there = Agent("here"), Agent("there")
     there.add_area(4096)
     sizes = []
-    for number, metadata in enumerate(strangers(there.metadata(), 30_000)):
+    for number, metadata in enumerate(absent_agents(there.metadata(), 30_000)):
         here.know(metadata)
         here.forget("there")
         if number in (10_000, 29_999):
@@ -461,7 +461,7 @@ def many_strangers():
 
 if __name__ == "__main__":
     run([
-        killed, frozen, initiator_harmed, thawed, cut_off, restarted, taken_back, stale,
-        dropped_here, dropped_in_use, forgotten,
-        ended_beside_a_frozen_peer, many_lives, many_loads, many_strangers,
+        killed, frozen, initiator_harmed, continued_after_freeze, cut_off, restarted, deregistered_by_peer, stale,
+        dropped_here, dropped_in_use, peer_unloaded,
+        ended_beside_a_frozen_peer, many_lives, many_loads, many_absent_agents,
     ])

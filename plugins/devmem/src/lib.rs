@@ -60,7 +60,7 @@ pub use nic::{
     FlowRule, InstalledRule, Nic, NicFacts, SteeredFlow, choose_queues, delete_stale_rules,
     stale_rules,
 };
-pub use receive::{Arrival, Received, Receiver, blame_pool};
+pub use receive::{Arrival, Received, Receiver, stall_reason};
 pub use return_tokens::return_tokens;
 pub use ring::{ReceiveEnd, Refill, RingBinding, RingEvent, RingQueue};
 pub use send::{SendOutcome, Sender};

@@ -113,8 +113,8 @@ impl Receiver {
     /// counts them over all sockets of the binding. Call this after a deadline: a pool that is full
     /// for a while is normal.
     #[must_use]
-    pub fn blame_pool(&self, held_fragments: u64) -> Option<DevmemError> {
-        blame_pool(held_fragments, self.region_bytes / PAGE_BYTES)
+    pub fn stall_reason(&self, held_fragments: u64) -> Option<DevmemError> {
+        stall_reason(held_fragments, self.region_bytes / PAGE_BYTES)
     }
 
     /// Returns the number of received bytes, the number of bytes of control messages, and whether
@@ -158,9 +158,9 @@ impl Receiver {
 }
 
 /// Returns an error if unreturned fragments may be the cause of a stall of a region of `pages`
-/// pages. See [`Receiver::blame_pool`].
+/// pages. See [`Receiver::stall_reason`].
 #[must_use]
-pub fn blame_pool(held_fragments: u64, pages: u64) -> Option<DevmemError> {
+pub fn stall_reason(held_fragments: u64, pages: u64) -> Option<DevmemError> {
     // A NIC keeps some pages in its rings, and a packet may need more than one page.
     (held_fragments >= pages - pages / 4)
         .then_some(DevmemError::PoolHeld { held: held_fragments, pages })
@@ -265,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_of_most_pages_is_blamed() {
+    fn a_holder_of_most_pages_is_the_reason_of_a_stall() {
         let receiver = Receiver::new(1, 100 * 4096);
-        assert!(receiver.blame_pool(74).is_none());
-        let error = receiver.blame_pool(75).expect("too few are left");
+        assert!(receiver.stall_reason(74).is_none());
+        let error = receiver.stall_reason(75).expect("too few are left");
         assert_eq!(error.diagnosis().map(|it| it.code.number()), Some(431));
-        assert!(error.to_string().contains("75 of 100 pages"), "{error}");
+        assert!(error.to_string().contains("75 of the NIC's 100 pages"), "{error}");
     }
 
     #[test]

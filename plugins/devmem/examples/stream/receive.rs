@@ -85,9 +85,9 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
             let unpacked: u64 = connections.iter().map(|connection| connection.unpacked).sum();
             let held = connections.iter().flat_map(|connection| &connection.held);
             let held = held.map(|held| held.tokens.fragments()).sum();
-            let blame = memory.receiver.blame_pool(held).map(Failure::from);
+            let reason = memory.receiver.stall_reason(held).map(Failure::from);
             let silence = || format!("nothing came any more after {unpacked} bytes").into();
-            return Err(blame.unwrap_or_else(silence));
+            return Err(reason.unwrap_or_else(silence));
         } else if !wait(&connections)? {
             binding.check()?;
         }

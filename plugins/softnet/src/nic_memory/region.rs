@@ -294,7 +294,7 @@ impl NicRegion {
             return Some(Arc::new(DevmemError::NicDown { nic: self.nic.name().to_owned() }));
         }
         let (held, pages) = (self.held.load(Ordering::Relaxed), u64::from(self.pages));
-        tcpx_devmem::blame_pool(held, pages).map(Arc::new)
+        tcpx_devmem::stall_reason(held, pages).map(Arc::new)
     }
 
     /// Counts `fragments` fragments that were received.

@@ -288,7 +288,7 @@ fn laps(helpers: &str, least: u64, seconds: u64) -> String {
 }
 
 #[test]
-fn a_lap() {
+fn one_soak_lap() {
     println!("{}", laps(&in_own_processes!(["0", "1"]), 1, 0));
 }
 

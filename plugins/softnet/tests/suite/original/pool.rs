@@ -134,7 +134,7 @@ fn a_pool_for_all_that_is_posted_is_enough() {
 }
 
 #[test]
-fn the_kind_pool_never_sticks() {
+fn the_default_pool_never_stalls() {
     share(test_of!(channels_share_a_pool), "", DONE, &STICKS[..3]);
 }
 

@@ -26,7 +26,7 @@ fn calls_until_done(pair: &Pair, requests: &[PluginPtr]) -> usize {
     calls
 }
 
-fn sixteen_take_22_calls() {
+fn sixteen_requests_take_22_calls() {
     let mut pair = pair(4096, PTR_CUDA);
     let sends: Vec<_> = (0..16).map(|_| pair.isend(SMALL)).collect();
     assert_eq!(calls_until_done(&pair, &sends), 22, "sends, with nothing posted at the peer");
@@ -39,11 +39,11 @@ fn sixteen_take_22_calls() {
 
 #[test]
 fn one_request_is_taken_up_per_call() {
-    let test = test_of!(sixteen_take_22_calls);
+    let test = test_of!(sixteen_requests_take_22_calls);
     test.proves("progress", &[]);
 }
 
-fn answers_are_the_originals() {
+fn return_codes_match_the_original() {
     let mut pair = pair(4096, PTR_CUDA);
     let sends = [pair.isend(SMALL), pair.isend(SMALL)];
     // The first call takes the first one up and puts it on the sockets.
@@ -60,7 +60,7 @@ fn answers_are_the_originals() {
 
 #[test]
 fn done_requests_are_not_done_and_sends_are_consumed() {
-    let test = test_of!(answers_are_the_originals);
+    let test = test_of!(return_codes_match_the_original);
     test.proves("progress", &[]);
     // Where pointers are used again, they stay the comm's own.
     assert!(test.run("progress,pointers", &[]).passed());
@@ -91,7 +91,7 @@ fn an_empty_receive_has_no_order() {
     assert!(test.run("progress,pointers,crash", &[]).passed());
 }
 
-fn pointers_come_back() {
+fn request_pointers_are_reused() {
     let mut pair = pair(4096, PTR_CUDA);
     let mut sends = Vec::new();
     for _ in 0..32 {
@@ -113,6 +113,6 @@ fn pointers_come_back() {
 
 #[test]
 fn request_pointers_are_slots() {
-    let test = test_of!(pointers_come_back);
+    let test = test_of!(request_pointers_are_reused);
     test.proves("pointers", &[]);
 }

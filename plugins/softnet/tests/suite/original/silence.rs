@@ -79,7 +79,7 @@ fn two_is_returned_once_though_all_bytes_came() {
     test.proves("silence", &[]);
 }
 
-fn one_too_many_is_posted() {
+fn one_receive_too_many_is_posted() {
     let mut pair = pair(4096, PTR_CUDA);
     let (_, recv) = pair.irecv(1000);
     pair.irecv(1000);
@@ -95,6 +95,6 @@ fn one_too_many_is_posted() {
 
 #[test]
 fn a_receive_too_many_hides_those_before_it() {
-    let test = test_of!(one_too_many_is_posted);
+    let test = test_of!(one_receive_too_many_is_posted);
     test.proves("silence", &[]);
 }

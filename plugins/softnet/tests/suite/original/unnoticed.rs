@@ -23,7 +23,7 @@ fn never_done(pair: &Pair, requests: &[PluginPtr]) {
     }
 }
 
-fn requests_are_not_looked_at() {
+fn requests_are_not_checked() {
     for (offset, bytes) in [(0, -1), (-4096, 100), (BYTES as isize - 50, 100)] {
         let mut pair = pair(BYTES, PTR_CUDA);
         let data = pair.memory.data().wrapping_offset(offset);
@@ -49,7 +49,7 @@ fn requests_are_not_looked_at() {
 
 #[test]
 fn requests_that_make_no_sense_are_taken() {
-    test_of!(requests_are_not_looked_at).proves("unchecked", &[]);
+    test_of!(requests_are_not_checked).proves("unchecked", &[]);
 }
 
 fn nothing_comes_into_host_memory() {
