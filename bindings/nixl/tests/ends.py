@@ -213,7 +213,7 @@ def post_till_it_fails(agent, handle):
 
 
 def forget_if_known(agent, name):
-    """NIXL of some versions has peer_unloaded a peer that is gone."""
+    """NIXL of some versions has unloaded a peer that is gone."""
     try:
         agent.forget(name)
     except Exception as error:  # pylint: disable=broad-except
@@ -365,7 +365,7 @@ def has_ended(agent, handle):
 
 
 def peer_unloaded():
-    """A peer that is peer_unloaded while transfers go on, and is known again."""
+    """A peer that is unloaded while transfers go on, and is known again."""
     count = 64 * MIB
     here, there, mine, its = pair(count)
     with there:
@@ -419,7 +419,7 @@ def many_lives():
 
 
 def many_loads():
-    """A peer that is known and peer_unloaded over and over has one connection all the time."""
+    """A peer that is known and unloaded over and over has one connection all the time."""
     here, there = Agent("here"), Peer("there")
     with there:
         mine, its = here.add_area(4096), there.add_area(4096)
@@ -461,7 +461,8 @@ def many_absent_agents():
 
 if __name__ == "__main__":
     run([
-        killed, frozen, initiator_harmed, continued_after_freeze, cut_off, restarted, deregistered_by_peer, stale,
+        killed, frozen, initiator_harmed, continued_after_freeze, cut_off, restarted,
+        deregistered_by_peer, stale,
         dropped_here, dropped_in_use, peer_unloaded,
         ended_beside_a_frozen_peer, many_lives, many_loads, many_absent_agents,
     ])
