@@ -52,7 +52,7 @@ fn decode_offset(block: u64) -> u64 {
 
 /// A session in which a thread makes progress: the prefill host is served while it sleeps.
 fn session() -> tcpx_core::Result<Session> {
-    Session::new(SessionOptions::default().progress_thread(true))
+    Session::new(SessionOptions::default())
 }
 
 /// Writes blocks into the cache.

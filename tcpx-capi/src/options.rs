@@ -168,10 +168,9 @@ pub unsafe extern "C" fn tcpx_session_options_init(
     })
 }
 
-/// Returns the values of the environment, or else the defaults of C programs. A C program is not
-/// expected to have a loop that makes progress.
+/// Returns the values of the environment, or else the defaults.
 fn defaults() -> Result<SessionOptions, Failure> {
-    Ok(SessionOptions::default().progress_thread(true).with_env()?)
+    Ok(SessionOptions::from_env()?)
 }
 
 /// Turns a caller's options into those of tcpx-core. NULL stands for the environment's.

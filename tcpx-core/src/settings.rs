@@ -75,7 +75,7 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 /// | `close_timeout` | `TCPX_CLOSE_TIMEOUT_MS` | 5 s |
 /// | `peer_timeout` | `TCPX_PEER_TIMEOUT_MS`, 0 for none | 10 s |
 /// | `stall_after` | `TCPX_STALL_AFTER_MS`, 0 for none | 10 s |
-/// | `progress_thread` | `TCPX_PROGRESS_THREAD` | 0 |
+/// | `progress_thread` | `TCPX_PROGRESS_THREAD` | 1 |
 /// | `spin` | `TCPX_SPIN_US` | 200 µs |
 /// | `preflight` | `TCPX_PREFLIGHT` | 1 |
 /// | `keep_sigpipe` | `TCPX_KEEP_SIGPIPE` | 0 |
@@ -211,8 +211,9 @@ pub struct SessionOptions {
     /// Time for which nothing may move on a channel, with the peer alive, before the log and the
     /// statistics say so; `None`: for ever.
     pub stall_after: Option<Duration>,
-    /// Whether a thread of the session drives progress. Otherwise progress is made inside calls of
-    /// this library.
+    /// Whether a thread of the session makes progress while no call of the program does. Without
+    /// it, bytes move and peers are answered only inside calls of this library. A program that
+    /// polls, or waits in this library, needs no thread: its calls go first.
     pub progress_thread: bool,
     /// Whether a plugin file is only loaded after the checks of [`tcpx_diagnosis::preflight`].
     /// Otherwise the hardware plugin is loaded even where it would end the process, crash or hang.
@@ -260,7 +261,7 @@ impl Default for SessionOptions {
             close_timeout: Duration::from_secs(5),
             peer_timeout: Some(Duration::from_secs(10)),
             stall_after: Some(Duration::from_secs(10)),
-            progress_thread: false,
+            progress_thread: true,
             preflight: true,
             keep_sigpipe: false,
             spin: Duration::from_micros(200),

@@ -50,6 +50,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 fn options() -> SessionOptions {
     SessionOptions::default()
         .plugin(PluginChoice::Soft)
+        .progress_thread(false)
         .channels(1)
         .connect_timeout(PATIENCE)
         .close_timeout(Duration::from_millis(1))

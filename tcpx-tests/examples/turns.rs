@@ -95,7 +95,7 @@ fn seed(round: u64, number: u64) -> u64 {
 }
 
 fn receive(address: &str, file: &Path) -> Outcome {
-    let options = SessionOptions::default().with_env()?;
+    let options = SessionOptions::default().progress_thread(false).with_env()?;
     let listen = SocketAddr::new(address.parse()?, 0);
     let session = Session::new(options.listen(listen))?;
     let unfinished = file.with_extension("new");
@@ -138,7 +138,7 @@ fn receive(address: &str, file: &Path) -> Outcome {
 }
 
 fn send(file: &Path) -> Outcome {
-    let session = Session::new(SessionOptions::default().with_env()?)?;
+    let session = Session::new(SessionOptions::default().progress_thread(false).with_env()?)?;
     session.load_remote_conn_info("receiver", &std::fs::read(file)?)?;
     session.connect("receiver")?;
     let memories = Memories::new(&session)?;

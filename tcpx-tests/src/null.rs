@@ -27,6 +27,11 @@ pub struct NullPair {
     target: MemoryId,
 }
 
+/// Options of sessions whose program polls.
+fn options() -> SessionOptions {
+    SessionOptions::default().progress_thread(false)
+}
+
 /// Where the plugin is.
 ///
 /// # Panics
@@ -52,7 +57,7 @@ impl NullPair {
     /// When a step fails.
     #[must_use]
     pub fn over_channels(channels: u16, chunks: u64, memory: MemoryType) -> Self {
-        let options = SessionOptions::default().channels(channels);
+        let options = options().channels(channels);
         Self::with(options.chunk_bytes(CHUNK_BYTES as u32), chunks * CHUNK_BYTES, memory)
     }
 
@@ -74,12 +79,12 @@ impl NullPair {
     /// When a step fails.
     #[must_use]
     pub fn on_link(bytes: u64, is_authenticated: bool) -> Self {
-        let options = SessionOptions::default().authenticate_link(is_authenticated);
+        let options = options().authenticate_link(is_authenticated);
         Self::with(options.eager_bytes(bytes as u32), bytes, MemoryType::Host)
     }
 
     fn with_chunks_of(chunk_bytes: u64, bytes: u64, memory: MemoryType) -> Self {
-        Self::with(SessionOptions::default().chunk_bytes(chunk_bytes as u32), bytes, memory)
+        Self::with(options().chunk_bytes(chunk_bytes as u32), bytes, memory)
     }
 
     fn with(options: SessionOptions, bytes: u64, memory: MemoryType) -> Self {

@@ -15,6 +15,7 @@ use tcpx_testkit::{PATIENCE, pattern, until};
 pub fn soft() -> SessionOptions {
     SessionOptions::default()
         .plugin(PluginChoice::Soft)
+        .progress_thread(false)
         .advertise(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
         .connect_timeout(PATIENCE)
         .close_timeout(PATIENCE)

@@ -108,7 +108,7 @@ impl Session {
     /// ```
     /// use tcpx_core::{Access, Post, Session, SessionOptions};
     /// # fn main() -> tcpx_core::Result<()> {
-    /// # let options = || SessionOptions::default().progress_thread(true);
+    /// # let options = || SessionOptions::default();
     /// # let (sender, receiver) = (Session::new(options())?, Session::new(options())?);
     /// # sender.load_remote_conn_info("receiver", &receiver.listen()?)?;
     /// # std::thread::scope(|scope| {

@@ -36,6 +36,7 @@ const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0)
 fn soft() -> SessionOptions {
     SessionOptions::default()
         .plugin(PluginChoice::Soft)
+        .progress_thread(false)
         .connect_timeout(PATIENCE)
         .close_timeout(Duration::from_millis(1))
         .peer_timeout(Some(PATIENCE))

@@ -52,7 +52,7 @@ impl<'a> Plan<'a> {
     }
 
     fn receive(&self, verified: &mut u64) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let options = SessionOptions::default().with_env()?;
+        let options = SessionOptions::default().progress_thread(false).with_env()?;
         let listen = SocketAddr::new(self.address, 0);
         let session = Session::new(options.nics(vec![self.nic.to_owned()]).listen(listen))?;
         // A process that sees the file sees all of it.
@@ -83,7 +83,7 @@ fn send(
     file: &Path,
     gate: Option<&Path>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let session = Session::new(SessionOptions::default().with_env()?)?;
+    let session = Session::new(SessionOptions::default().progress_thread(false).with_env()?)?;
     session.load_remote_conn_info("receiver", &std::fs::read(file)?)?;
     session.connect("receiver")?;
     let memory = session.allocate(BYTES, MemoryType::Device)?;
@@ -127,7 +127,11 @@ fn plugins(choices: &[&str]) -> Result<(), Box<dyn Error + Send + Sync>> {
     for choice in choices {
         let (plugin, gpu) = choice.split_once(',').unwrap_or((choice, ""));
         let gpu = if gpu.is_empty() { None } else { Some(gpu.parse()?) };
-        let options = SessionOptions::default().with_env()?.plugin(plugin.parse()?).gpu(gpu);
+        let options = SessionOptions::default()
+            .progress_thread(false)
+            .with_env()?
+            .plugin(plugin.parse()?)
+            .gpu(gpu);
         match Session::new(options) {
             Ok(session) => {
                 println!("{choice}: a session");

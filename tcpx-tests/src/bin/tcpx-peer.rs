@@ -163,7 +163,7 @@ impl Peer {
 }
 
 fn session_options(options: Options) -> SessionOptions {
-    let mut session = SessionOptions::default();
+    let mut session = SessionOptions::default().progress_thread(false);
     let plugin = options.plugin.or_else(|| std::env::var(PLUGIN).ok());
     session.preflight = plugin.is_none();
     session.gpu = options.gpu;

@@ -14,7 +14,10 @@ use tcpx_tests::{has_gpu, null};
 
 /// Over the plugin that `TCPX_NULL_NAME` gives the hardware plugin's name.
 fn options() -> SessionOptions {
-    SessionOptions::default().plugin(PluginChoice::Path(null::plugin())).preflight(false)
+    SessionOptions::default()
+        .progress_thread(false)
+        .plugin(PluginChoice::Path(null::plugin()))
+        .preflight(false)
 }
 
 fn session(gpu: Option<u32>) -> Result<Session, Error> {

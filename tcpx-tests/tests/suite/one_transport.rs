@@ -7,7 +7,7 @@ use tcpx_testkit::{CapturedLog, in_own_process};
 use tcpx_tests::has_gpu;
 
 fn session(plugin: PluginChoice, gpu: Option<u32>) -> Result<Session, Error> {
-    Session::new(SessionOptions::default().plugin(plugin).gpu(gpu))
+    Session::new(SessionOptions::default().progress_thread(false).plugin(plugin).gpu(gpu))
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn soak() {
     println!("TCPX_SOAK_SEED={seed} TCPX_SOAK_SECONDS={seconds}");
     let options = SessionOptions::default()
         .plugin(PluginChoice::Soft)
+        .progress_thread(false)
         .name("hub")
         .channels(2)
         .chunk_bytes(131_072)

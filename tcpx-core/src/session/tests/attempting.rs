@@ -14,7 +14,7 @@ use crate::engine::round::Rest;
 use crate::{
     Access, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation, OperationKind,
     OperationStatus, PeerState, Phase, Post, PostOptions, RemoteAccess, RemoteKey, RemoteRange,
-    Session, Transfer, TransferCompletion,
+    Session, SessionEvent, SessionOptions, Transfer, TransferCompletion,
 };
 
 /// Returns a session in which every send waits for its receive.
@@ -364,4 +364,30 @@ fn a_read_ends_when_its_target_sends_no_more() {
     });
     assert!(is_expired(&operation.wait(None)));
     left.deregister_memory(remote.memory).expect("nothing uses it");
+}
+
+/// Waits on the descriptor alone until an event says that the peer is up.
+fn await_up(session: &Session) {
+    let give_up_at = Instant::now() + PATIENCE;
+    session.report_peers().expect("no fork");
+    let mut events = Vec::new();
+    while session.poll_events(&mut events, 9).expect("no fork") == 0 {
+        assert!(Instant::now() < give_up_at, "{:?}", session.stats().peers);
+        let patience = Timespec::try_from(PATIENCE).expect("it is short");
+        let descriptor = session.event_fd().expect("a descriptor");
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&patience)).expect("it waits");
+    }
+    let is_up = |event| matches!(event, SessionEvent::Peer { state: PeerState::Up, .. });
+    assert!(events.into_iter().all(is_up));
+}
+
+/// By default a session makes progress by itself, as it does in C.
+#[test]
+fn programs_that_only_await_their_descriptors_are_connected() {
+    let [left, right] =
+        [(); 2].map(|()| open(soft().progress_thread(SessionOptions::default().progress_thread)));
+    left.load_remote_conn_info("right", &right.listen().expect("listen")).expect("own bytes load");
+    right.start_accept("left").expect("it begins");
+    left.start_connect("right").expect("it begins");
+    [&left, &right].into_iter().for_each(await_up);
 }

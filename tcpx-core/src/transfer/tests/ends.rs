@@ -188,7 +188,7 @@ fn connect(plugin: &Arc<Plugin>, channel: u16) -> (SendComm, RecvComm) {
 
 /// Makes two ends with channels between them.
 pub(super) fn ends() -> (Sender, Receiver) {
-    let options = SessionOptions::default().plugin(PluginChoice::Soft);
+    let options = SessionOptions::default().plugin(PluginChoice::Soft).progress_thread(false);
     let plugin = Plugin::open(&options).expect("the software plugin");
     let mut sender = Sender {
         books: TestMemory::new(),

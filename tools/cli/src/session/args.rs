@@ -106,7 +106,8 @@ impl SessionArgs {
 
     /// Returns the setup by flags, then environment, then defaults.
     pub(crate) fn setup(&self, budget: Budget) -> Result<SessionSetup, Failure> {
-        let mut options = SessionOptions::from_env()?;
+        // Its threads make the progress themselves, as those of a program that polls do.
+        let mut options = SessionOptions::default().progress_thread(false).with_env()?;
         if let Some(plugin) = &self.plugin {
             options.plugin = plugin.clone();
         }
@@ -241,7 +242,8 @@ pub(crate) fn require_same<T: PartialEq + Display>(
 /// Returns a session over the software plugin, and the request of a client with such a session.
 #[cfg(test)]
 pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
-    let mut options = SessionOptions::from_env().unwrap().connect_channels(true);
+    let mut options = SessionOptions::default().progress_thread(false).with_env().unwrap();
+    options.connect_channels = true;
     options.plugin = PluginChoice::Soft;
     options.notification_bytes = RESULT_LIMIT as u32;
     let chunk_bytes = options.chunk_bytes;
