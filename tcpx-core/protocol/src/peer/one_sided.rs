@@ -5,7 +5,19 @@
 //! on the sender schedules the operation in sections, as it schedules a long message. Operations
 //! that both ends have [agreed on](crate::frames::eager_terms) travel on the link, with their frame
 //! or in chunks, and need no grant. Every write gets exactly one answer, and every read its bytes
-//! or the word that no more come.
+//! or the word that no more come. On the channels:
+//!
+//! ```text
+//! write  initiator                       target
+//!        list, once on a connection ───▶ checks its keys and ranges
+//!        offer, notification        ───▶ begins to use the exports, makes a receive
+//!                                   ◀─── ready
+//!        chunks                     ───▶ unpacks, publishes the notification
+//!                                   ◀─── end: all bytes are in place
+//! read   ready                      ───▶ begins to use the exports
+//!        unpacks                    ◀─── chunks
+//!        offer, with a notification ───▶ publishes it
+//! ```
 //!
 //! - [`local_lists`], [`remote_lists`]: a list, and which lists the peer knows, at the initiator
 //!   and at the target.
