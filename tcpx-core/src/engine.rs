@@ -69,7 +69,7 @@ use crate::completions::notification_queue::NotificationQueue;
 use crate::control::identity::{ChannelOffer, random};
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
-use crate::peer::commons::{Commons, Ledger};
+use crate::peer::resources::{Ledger, Resources};
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
 use crate::plugin::registrations::Registrations;
@@ -87,7 +87,7 @@ pub(crate) use unpacking::UNPACK_TIMEOUT;
 
 /// All state of a session.
 pub(crate) struct Engine {
-    pub(crate) commons: Commons,
+    pub(crate) resources: Resources,
     peers: SlotMap<PeerKey, Peer>,
     agenda: Agenda,
     names: HashMap<String, PeerKey>,
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
             .field("peers", &self.names)
-            .field("commons", &self.commons)
+            .field("resources", &self.resources)
             .finish_non_exhaustive()
     }
 }
@@ -172,7 +172,7 @@ impl Engine {
         let deferred_calls = Arc::new(DeferredCalls::new(Arc::clone(&session.poller)));
         let unpack_tells = opened.unpack.on_finished(Box::new(session.poller.waker()));
         Ok(Self {
-            commons: Commons {
+            resources: Resources {
                 session,
                 ledger: Ledger { transfers, registrations, exports, staging, notifications },
                 batch,

@@ -7,7 +7,7 @@
 //!   it. `driving`: a step of it. Both call `actions`, which executes the protocol's actions, and
 //!   `messages`, which moves the bytes on the link.
 //! - `wakeups`: wake-ups of a connection, the time of its next drive, and its counts.
-//! - `commons`: state that every peer of a session reads and writes, and the gate that shows
+//! - `resources`: state that every peer of a session reads and writes, and the gate that shows
 //!   threads without the engine whether operations may be posted.
 //! - `comm_setup`, `comm_opening`: set-up of the comms, both ways at once, by a worker, with credit
 //!   so that bounce buffers have room.
@@ -25,7 +25,6 @@
 mod actions;
 mod comm_opening;
 mod comm_setup;
-pub(crate) mod commons;
 pub(crate) mod connection;
 mod deferred_failure;
 mod dial_policy;
@@ -35,6 +34,7 @@ mod message_buffers;
 mod messages;
 mod pending_posts;
 mod posting;
+pub(crate) mod resources;
 pub(crate) mod session_context;
 mod wakeups;
 pub(crate) mod watch;
@@ -50,10 +50,10 @@ use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::Direction;
 
-use self::commons::{Commons, MAX_QUEUED_POSTS, PostGate};
 use self::connection::{ChannelRecord, Connection};
 use self::dial_policy::DialPolicy;
 use self::pending_posts::{PeerOrigin, PendingPosts};
+use self::resources::{MAX_QUEUED_POSTS, PostGate, Resources};
 use self::watch::{PeerWatch, WatchContext};
 use crate::control::connector::Connector;
 use crate::control::identity::ChannelClaim;
@@ -144,7 +144,7 @@ impl Peer {
         (agreement, channels): (Agreement, ChannelClaim),
         loaded: Vec<IpAddr>,
         now: Instant,
-        cx: &Commons,
+        cx: &Resources,
     ) {
         let (key, name, session) = (self.key, &self.name, &cx.session);
         let uses_other_nics = session.plugin.is_hardware() || !session.options.nics.is_empty();

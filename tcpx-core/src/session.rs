@@ -249,7 +249,7 @@ impl Session {
 
     /// Returns the NICs that the plugin offers; none in a forked child.
     pub fn nics(&self) -> Vec<Nic> {
-        let nics = |engine: EngineGuard<'_>| engine.commons.session.plugin.nics().to_vec();
+        let nics = |engine: EngineGuard<'_>| engine.resources.session.plugin.nics().to_vec();
         self.shared.engine().map(nics).unwrap_or_default()
     }
 

@@ -1,9 +1,9 @@
 //! Deregistration of memory: its keys are revoked, its users are ended, and then it is removed.
 //!
-//! Users of a registration are counted in one place, the [`Ledger`](crate::peer::commons::Ledger):
-//! operations of the program until their last byte, also after their transfer was released;
-//! requests of peers; copies of the program. Remains of an ended peer keep their counts until no
-//! copy and no comm touches the memory.
+//! Users of a registration are counted in one place, the
+//! [`Ledger`](crate::peer::resources::Ledger): operations of the program until their last byte,
+//! also after their transfer was released; requests of peers; copies of the program. Remains of an
+//! ended peer keep their counts until no copy and no comm touches the memory.
 
 use std::collections::BTreeSet;
 use std::task::Poll;
@@ -41,11 +41,11 @@ impl Engine {
     /// [`Error::UnknownRegistration`].
     pub(crate) fn start_deregistering(&mut self, id: MemoryId) -> Result<()> {
         self.withhold(id);
-        let ledger = &mut self.commons.ledger;
+        let ledger = &mut self.resources.ledger;
         let key = ledger.registrations.begin_draining(id)?;
         ledger.exports.revoke_all_of(id);
         self.stop_serving_revoked();
-        if self.commons.ledger.registrations.is_used(key) {
+        if self.resources.ledger.registrations.is_used(key) {
             self.give_up_users(key);
         }
         Ok(())
@@ -57,7 +57,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownRegistration`].
     pub(crate) fn deregister(&mut self, id: MemoryId) -> Result<Poll<Deregistered>> {
-        let ledger = &mut self.commons.ledger;
+        let ledger = &mut self.resources.ledger;
         let key = ledger.registrations.begin_draining(id)?;
         if let Some(pending) = ledger.registrations.pending_deregistration(key) {
             return Ok(Poll::Ready(Deregistered::Pending(pending.clone())));
@@ -71,12 +71,12 @@ impl Engine {
         };
         let hang = first.hang(CALL_TIMEOUT);
         let mut calls = Some(calls);
-        let returned = self.commons.workers.run(move || {
+        let returned = self.resources.workers.run(move || {
             calls.take().into_iter().flatten().for_each(Deregistration::make);
             JobStep::Done
         });
         let pending = PendingDeregistration { returned, hang };
-        self.commons.ledger.registrations.set_pending_deregistration(key, pending.clone());
+        self.resources.ledger.registrations.set_pending_deregistration(key, pending.clone());
         Ok(Poll::Ready(Deregistered::Pending(pending)))
     }
 
@@ -85,7 +85,7 @@ impl Engine {
     /// # Errors
     /// [`Error::UnknownRegistration`].
     pub(crate) fn finish_deregistering(&mut self, id: MemoryId) -> Result<Option<OwnedMemory>> {
-        let mut owned = self.commons.ledger.registrations.remove(id)?;
+        let mut owned = self.resources.ledger.registrations.remove(id)?;
         // Freeing a GPU's memory waits for the GPU.
         if self.unpacking.is_stuck() && matches!(owned, Some(OwnedMemory::Gpu(_))) {
             std::mem::forget(owned.take());
@@ -96,7 +96,7 @@ impl Engine {
     /// Returns the calls that deregister memory with every comm that knows it. Of present peers,
     /// only those whose comms know the memory are asked.
     fn calls_to_forget(&mut self, key: RegistrationKey) -> Vec<Deregistration> {
-        let mut handles = self.commons.ledger.registrations.take_handles(key);
+        let mut handles = self.resources.ledger.registrations.take_handles(key);
         for owner in handles.owners() {
             if let Some(connection) = self.peers.get(owner).and_then(Peer::connection) {
                 connection.take_back(&mut handles);
@@ -117,7 +117,7 @@ impl Engine {
                 continue;
             }
             let given_up =
-                transfers.into_iter().try_for_each(|it| peer.overdue(it, &mut self.commons));
+                transfers.into_iter().try_for_each(|it| peer.overdue(it, &mut self.resources));
             self.agenda.mark(peer_key);
             // Posts to the peer have ended with it.
             let _ = self.end_on_error(peer_key, given_up);
@@ -126,7 +126,7 @@ impl Engine {
 
     /// Ends peers that use a registration although they were asked to stop, for this long.
     pub(crate) fn end_users_of(&mut self, id: MemoryId, waited: Duration) {
-        if let Ok(key) = self.commons.ledger.registrations.key_of(id) {
+        if let Ok(key) = self.resources.ledger.registrations.key_of(id) {
             self.end_users(|connection| connection.uses(key), waited);
         }
     }
@@ -146,10 +146,10 @@ impl Engine {
 
     /// Returns the error of memory that is still in use, with its users and their purposes.
     pub(crate) fn still_used(&self, id: MemoryId) -> Error {
-        let ledger = &self.commons.ledger;
+        let ledger = &self.resources.ledger;
         let Ok(key) = ledger.registrations.key_of(id) else { return Error::Closed };
         let mut holders = BTreeSet::new();
-        let reached = self.commons.batch.reached();
+        let reached = self.resources.batch.reached();
         for peer in self.peers.values() {
             if let Some(connection) = peer.connection()
                 && connection.uses(key)

@@ -11,7 +11,7 @@ use tcpx_protocol::peer::message::NewOperation;
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 
-use crate::peer::commons::{MAX_QUEUED_POSTS, PostGate};
+use crate::peer::resources::{MAX_QUEUED_POSTS, PostGate};
 use crate::plugin::registrations::OpenRegistration;
 use crate::reactor::poller::Poller;
 use crate::transfer::Post;

@@ -67,7 +67,7 @@ impl Engine {
             let list = Arc::new(list(key));
             Prepared { list, peer_name: name.into(), session, peer, memory }
         });
-        let (transfer, cell) = self.commons.ledger.transfers.add(peer);
+        let (transfer, cell) = self.resources.ledger.transfers.add(peer);
         OperationKeys { prepared, transfer, cell }
     }
 
@@ -79,12 +79,12 @@ impl Engine {
         local: &[MemoryRange],
         remote: &[RemoteRange<'_>],
     ) -> Result<PreparedPairs> {
-        let registrations = &self.commons.ledger.registrations;
+        let registrations = &self.resources.ledger.registrations;
         let pairs = PreparedPairs::new(kind, local, remote, |range, access| {
             registrations.usable(range.memory)?.span(range.offset, range.bytes, access)
         });
         let pairs = pairs.map_err(|error| error.of_peer(name))?;
-        let receives_host = self.commons.session.plugin.receives_host();
+        let receives_host = self.resources.session.plugin.receives_host();
         if kind == OperationKind::Read && pairs.pieces.memory == MemoryType::Host && !receives_host
         {
             let problem = RegistrationProblem::ReceiveIntoHostMemory;
@@ -106,7 +106,7 @@ impl Engine {
         let peer_key = self.peer_of(prepared, transfer)?;
         let Prepared { list, memory, .. } = self.prepared.get(prepared).ok_or(Error::Closed)?;
         let list = Arc::clone(list);
-        let cell = Arc::clone(&self.commons.ledger.transfers.get(transfer)?.cell);
+        let cell = Arc::clone(&self.resources.ledger.transfers.get(transfer)?.cell);
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         if !cell.is_complete() {
             return Err(Error::PeerState {
@@ -116,7 +116,7 @@ impl Engine {
             });
         }
         peer.check_requests()?;
-        let registrations = &mut self.commons.ledger.registrations;
+        let registrations = &mut self.resources.ledger.registrations;
         for id in memory {
             registrations.usable(*id)?;
         }
@@ -125,7 +125,7 @@ impl Engine {
         }
         cell.posted(list.direction(), 1);
         let request = NewRequest { transfer, list, note: note.map(Arc::from) };
-        let posted = peer.post_request(request, &mut self.commons);
+        let posted = peer.post_request(request, &mut self.resources);
         self.begin_time(transfer, &cell, timeout);
         self.end_on_error(peer_key, posted)?;
         if self.peers.get(peer_key).is_some_and(Peer::sends_link_chunks) {
@@ -155,7 +155,7 @@ impl Engine {
         let key = self.reach(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.check_requests()?;
-        let noted = peer.notify(Arc::from(note), &mut self.commons);
+        let noted = peer.notify(Arc::from(note), &mut self.resources);
         if let Err(Error::NotificationsFull { .. }) = noted {
             return noted;
         }
@@ -166,7 +166,7 @@ impl Engine {
 
     /// Ends the peers' requests for revoked exports.
     pub(crate) fn stop_serving_revoked(&mut self) {
-        let revoked = self.commons.ledger.exports.take_revoked();
+        let revoked = self.resources.ledger.exports.take_revoked();
         if revoked.is_empty() {
             return;
         }
@@ -224,7 +224,7 @@ impl Engine {
     fn post_deferred(&mut self, post: &DeferredPost) {
         let DeferredPost { prepared, transfer, notification, timeout } = post;
         // The owner may have released the transfer.
-        let Ok(state) = self.commons.ledger.transfers.get(*transfer) else { return };
+        let Ok(state) = self.resources.ledger.transfers.get(*transfer) else { return };
         let (cell, round) = (Arc::clone(&state.cell), state.cell.round());
         let options = PostOptions { notification: Some(notification), timeout: *timeout };
         let Err(error) = self.post_operation(*prepared, *transfer, options) else { return };

@@ -8,7 +8,7 @@ use tcpx_protocol::types::{Direction, TransferKey};
 use super::Engine;
 use super::inbox::Inbox;
 use crate::error::{Error, MemoryUnavailable, Result};
-use crate::peer::commons::PostGate;
+use crate::peer::resources::PostGate;
 use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;
 
@@ -33,7 +33,7 @@ impl Engine {
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.connection_up()?;
         let gate = Arc::clone(peer.gate());
-        let (key, cell) = self.commons.ledger.transfers.add(key);
+        let (key, cell) = self.resources.ledger.transfers.add(key);
         Ok(NewTransfer { key, cell, gate })
     }
 
@@ -54,11 +54,11 @@ impl Engine {
 
     fn post_all(&mut self, key: TransferKey, direction: Direction, posts: &[Post]) -> Result<()> {
         self.check_open()?;
-        let transfer = self.commons.ledger.transfers.get(key)?;
+        let transfer = self.resources.ledger.transfers.get(key)?;
         let (peer_key, cell) = (transfer.peer, Arc::clone(&transfer.cell));
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
-        let registrations = &self.commons.ledger.registrations;
+        let registrations = &self.resources.ledger.registrations;
         self.posting.try_reserve(posts.len()).map_err(|_| {
             Error::MemoryUnavailable(MemoryUnavailable::Operations { count: posts.len() })
         })?;
@@ -69,7 +69,7 @@ impl Engine {
         connection.check_posts(direction, posts.len())?;
         connection.make_room(direction, posts.len())?;
         cell.posted(direction, posts.len() as u64);
-        let posted = connection.post(&self.posting, &mut self.commons);
+        let posted = connection.post(&self.posting, &mut self.resources);
         self.begin_time(key, &cell, None);
         self.end_on_error(peer_key, posted)?;
         self.posted(peer_key, posts.len(), cell.is_complete());
@@ -87,7 +87,7 @@ impl Engine {
         let Some(&NewOperation { transfer, direction, .. }) = operations.first() else { return };
         let Err(error) = self.try_post_counted(transfer, direction, operations) else { return };
         for _ in operations {
-            self.commons.ledger.transfers.failed(transfer, || error.clone());
+            self.resources.ledger.transfers.failed(transfer, || error.clone());
         }
     }
 
@@ -100,13 +100,13 @@ impl Engine {
         operations: &[NewOperation],
     ) -> Result<()> {
         self.check_open()?;
-        let state = self.commons.ledger.transfers.get(transfer)?;
+        let state = self.resources.ledger.transfers.get(transfer)?;
         let (peer_key, cell) = (state.peer, Arc::clone(&state.cell));
         let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
         connection.check_posts(direction, operations.len())?;
         connection.make_room(direction, operations.len())?;
-        let posted = connection.post(operations, &mut self.commons);
+        let posted = connection.post(operations, &mut self.resources);
         self.begin_time(transfer, &cell, None);
         // The posts have ended with the peer.
         let _ = self.end_on_error(peer_key, posted);
@@ -117,17 +117,17 @@ impl Engine {
 
     /// Returns whether a transfer has become complete since the last call.
     pub(crate) fn take_completed(&mut self) -> bool {
-        self.commons.ledger.transfers.take_completed()
+        self.resources.ledger.transfers.take_completed()
     }
 
     /// Withdraws every operation of a transfer that has no counterpart.
     pub(crate) fn cancel(&mut self, key: TransferKey) {
-        let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return };
+        let Ok(transfer) = self.resources.ledger.transfers.get(key) else { return };
         // A complete transfer has nothing to withdraw.
         let (peer_key, is_complete) = (transfer.peer, transfer.is_complete());
         let peer = self.peers.get_mut(peer_key).filter(|_| !is_complete);
         let Some(peer) = peer else { return };
-        let cancelled = peer.cancel(key, &mut self.commons);
+        let cancelled = peer.cancel(key, &mut self.resources);
         self.agenda.mark(peer_key);
         let _ = self.end_on_error(peer_key, cancelled);
     }
@@ -137,6 +137,6 @@ impl Engine {
     pub(crate) fn release(&mut self, key: TransferKey) {
         self.cancel(key);
         self.deadlines.remove(key);
-        self.commons.ledger.transfers.detach(key);
+        self.resources.ledger.transfers.detach(key);
     }
 }

@@ -30,7 +30,7 @@ impl Engine {
         access: Access,
         owned: Option<OwnedMemory>,
     ) -> Result<MemoryId> {
-        let registrations = &mut self.commons.ledger.registrations;
+        let registrations = &mut self.resources.ledger.registrations;
         let id = registrations.add(address, bytes, memory, access, owned)?;
         self.offer(id);
         Ok(id)
@@ -41,7 +41,7 @@ impl Engine {
     /// # Errors
     /// [`Error::ListedRegistration`] for the first invalid range.
     pub(crate) fn register_list(&mut self, list: &[NewRegistration]) -> Result<Vec<MemoryId>> {
-        let registrations = &mut self.commons.ledger.registrations;
+        let registrations = &mut self.resources.ledger.registrations;
         let mut ids = Vec::with_capacity(list.len());
         for (index, new) in list.iter().enumerate() {
             match registrations.add(new.address.get(), new.bytes, new.memory, new.access, None) {
@@ -68,11 +68,11 @@ impl Engine {
     /// [`Error::InUse`] when something is already posted.
     pub(crate) fn begin_copy(&mut self, id: MemoryId, key: RegistrationKey) -> Result<()> {
         self.withhold(id);
-        self.commons.ledger.exports.rest();
-        let operations = self.commons.ledger.uses(id);
+        self.resources.ledger.exports.rest();
+        let operations = self.resources.ledger.uses(id);
         if operations == 0 {
-            self.commons.ledger.registrations.begin_copy(key);
-            self.commons.ledger.exports.begin_copy(id);
+            self.resources.ledger.registrations.begin_copy(key);
+            self.resources.ledger.exports.begin_copy(id);
             return Ok(());
         }
         self.offer(id);
@@ -81,15 +81,15 @@ impl Engine {
 
     /// Ends a copy.
     pub(crate) fn end_copy(&mut self, id: MemoryId, key: RegistrationKey) {
-        self.commons.ledger.registrations.end_copy(key);
-        self.commons.ledger.exports.end_copy(id);
+        self.resources.ledger.registrations.end_copy(key);
+        self.resources.ledger.exports.end_copy(id);
         self.offer(id);
     }
 
     /// Allows callers that do not wait for the engine to post on memory, while nothing is copied to
     /// or from it.
     fn offer(&self, id: MemoryId) {
-        if let Ok(usable) = self.commons.ledger.registrations.usable(id) {
+        if let Ok(usable) = self.resources.ledger.registrations.usable(id) {
             self.inbox.offer(id, usable);
         }
     }
@@ -112,7 +112,7 @@ impl Engine {
     ) -> Result<RemoteKey> {
         self.check_open()?;
         let ExportOptions { access, offset, bytes, is_stable } = options;
-        let registrations = &self.commons.ledger.registrations;
+        let registrations = &self.resources.ledger.registrations;
         let to_end = registrations.info(memory_id)?.bytes.saturating_sub(offset);
         let bytes = bytes.unwrap_or(to_end);
         let span = registrations.span(memory_id, offset, bytes, access.needs())?;
@@ -121,21 +121,21 @@ impl Engine {
             return Err(Error::Registration { id: Some(memory_id), problem });
         }
         let range = ExportedRange { memory_id, span, bytes, access };
-        let exports = &mut self.commons.ledger.exports;
+        let exports = &mut self.resources.ledger.exports;
         let export = match is_stable {
             true => exports.add_stable(range),
             false => exports.add(range, ExportSecret::new(random()?)),
         };
-        Ok(export.remote_key(self.commons.session.identity.session))
+        Ok(export.remote_key(self.resources.session.identity.session))
     }
 
     /// Revokes a key. Peers may still use the memory, but cannot begin new uses.
     pub(crate) fn revoke(&mut self, key: &RemoteKey) -> Result<ExportKey> {
         let refuse = |problem| Error::Remote { peer: None, memory: key.memory_id, problem };
-        if key.session != self.commons.session.identity.session {
+        if key.session != self.resources.session.identity.session {
             return Err(refuse(RemoteProblem::AnotherSession));
         }
-        let exports = &mut self.commons.ledger.exports;
+        let exports = &mut self.resources.ledger.exports;
         let export = exports.open(key.export, &key.secret).map_err(|refusal| {
             refuse(match refusal {
                 Refusal::Revoked => RemoteProblem::Revoked,

@@ -49,7 +49,7 @@ impl Engine {
         waited: Duration,
         now: Instant,
     ) -> Error {
-        let Ok(transfer) = self.commons.ledger.transfers.get(key) else { return Error::Closed };
+        let Ok(transfer) = self.resources.ledger.transfers.get(key) else { return Error::Closed };
         let (peer, counts) = (transfer.peer, transfer.round_counts());
         let connection = self.peers.get(peer).and_then(|peer| peer.connection());
         let unmatched = connection.map(|connection| connection.unmatched(key));
@@ -92,8 +92,8 @@ impl Engine {
     }
 
     pub(crate) fn report(&self) -> SessionReport {
-        let plugin: &Plugin = &self.commons.session.plugin;
-        let notifications = &self.commons.ledger.notifications;
+        let plugin: &Plugin = &self.resources.session.plugin;
+        let notifications = &self.resources.ledger.notifications;
         let report = |(key, peer): (PeerKey, &Peer)| {
             let notifications_waiting = notifications.waiting_of(key);
             PeerReport { notifications_waiting, ..peer.report() }
@@ -107,22 +107,22 @@ impl Engine {
             // The session knows its own name.
             name: String::new(),
             device: String::new(),
-            transport: plugin.transport_name(&self.commons.session.memory).to_owned(),
+            transport: plugin.transport_name(&self.resources.session.memory).to_owned(),
             plugin_name: plugin.name().to_owned(),
             plugin_path: plugin.path().display().to_string(),
-            device_memory: self.commons.session.memory.name().to_owned(),
+            device_memory: self.resources.session.memory.name().to_owned(),
             unpack: self.unpacking.backend().to_string(),
             unpack_why: self.unpacking.why().to_owned(),
             unpack_batches: self.unpacking.batches(),
-            unpack_ns: self.commons.batch.busy().as_nanos() as u64,
+            unpack_ns: self.resources.batch.busy().as_nanos() as u64,
             stages: self.stages.times(),
             staging: staging(plugin),
-            staging_memory: self.commons.ledger.staging.report(),
+            staging_memory: self.resources.ledger.staging.report(),
             peers_failed: self.peers_failed,
             alarms: self.watch.alarms.report(),
-            peers_parked: self.unpacking.held(self.commons.batch.reached()),
+            peers_parked: self.unpacking.held(self.resources.batch.reached()),
             plugin_calls_hung: self.hung_calls(Instant::now()).len(),
-            kept_for_peers_bytes: self.commons.session.kept.used(),
+            kept_for_peers_bytes: self.resources.session.kept.used(),
             notifications_waiting: notifications.waiting(),
             total,
             nics,
@@ -184,7 +184,7 @@ impl Engine {
         time: Duration,
         now: Instant,
     ) -> SmallVec<[LongCall; 1]> {
-        let session = &self.commons.session;
+        let session = &self.resources.session;
         session.plugin.calls_longer_than(time, session.number, now)
     }
 }

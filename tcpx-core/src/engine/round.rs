@@ -51,7 +51,7 @@ impl Engine {
     pub(crate) fn progress(&mut self, now: Instant, events: &mut Vec<IoEvent>) -> bool {
         // The caller may have waited for the lock since `now`.
         let began = Instant::now();
-        self.stages.round(now, self.commons.batch.submitting());
+        self.stages.round(now, self.resources.batch.submitting());
         self.has_posted = false;
         self.resting_until = None;
         self.grant_taken_notes();
@@ -65,7 +65,7 @@ impl Engine {
                 break;
             }
         }
-        match self.unpacking.round(&mut self.commons.batch) {
+        match self.unpacking.round(&mut self.resources.batch) {
             Ok(finished) => moved |= self.consume(now, finished),
             Err(failure) => {
                 let (error, reached) = self.stop_unpacking(failure);
@@ -75,23 +75,23 @@ impl Engine {
         }
         self.look(now);
         let lingering = self.unpacking.lingering();
-        let settled = self.unpacking.settle(now, &mut self.commons) | self.poll_attempts(now);
+        let settled = self.unpacking.settle(now, &mut self.resources) | self.poll_attempts(now);
         if self.unpacking.lingering() < lingering {
             self.poll_handshakes();
         }
         self.has_news |= settled;
-        self.commons.workers.spawn_if_blocked();
+        self.resources.workers.spawn_if_blocked();
         self.book_time();
         moved | settled
     }
 
     /// Notifies peers of the notifications that the program has taken.
     fn grant_taken_notes(&mut self) {
-        if !self.commons.ledger.notifications.has_due_reports() {
+        if !self.resources.ledger.notifications.has_due_reports() {
             return;
         }
         let mut told = Vec::new();
-        self.commons.ledger.notifications.take_due_reports(&mut told);
+        self.resources.ledger.notifications.take_due_reports(&mut told);
         for (key, cost) in told {
             let connection = self.peers.get_mut(key).and_then(|peer| peer.connection_mut());
             if let Some(connection) = connection {
@@ -113,10 +113,10 @@ impl Engine {
     /// Records the time of the round that ends now.
     fn book_time(&mut self) {
         let (sending, receiving) = self.agenda.activity();
-        let unpacking = self.commons.batch.is_unpacking();
+        let unpacking = self.resources.batch.is_unpacking();
         let under_way = Activity { sending, receiving, unpacking };
         let ended = std::mem::take(&mut self.ended);
-        let submitting = self.commons.batch.submitting();
+        let submitting = self.resources.batch.submitting();
         self.stages.ended(Instant::now(), submitting, under_way, ended);
     }
 
@@ -149,7 +149,7 @@ impl Engine {
         }
         let Some(peer) = self.peers.get_mut(key) else { return false };
         let (was_up, was_leaving) = (is_up(peer), peer.is_leaving());
-        let moved = match peer.progress(now, &mut self.commons) {
+        let moved = match peer.progress(now, &mut self.resources) {
             Ok(moved) => {
                 let is_up = is_up(peer);
                 self.has_news |= is_up != was_up;
@@ -187,7 +187,7 @@ impl Engine {
         self.agenda.take_holding(&mut holding);
         for key in holding.iter().copied() {
             let Some(peer) = self.peers.get_mut(key) else { continue };
-            match peer.consume(now, finished, &mut self.commons) {
+            match peer.consume(now, finished, &mut self.resources) {
                 Ok(moved) => {
                     self.reschedule(key, moved);
                     any_moved |= moved;
@@ -236,7 +236,7 @@ impl Engine {
 
     /// Returns whether a round would find something to do, or must poll for it.
     pub(crate) fn wants_round(&self) -> bool {
-        let batch = &self.commons.batch;
+        let batch = &self.resources.batch;
         let has_more = self.agenda.due() > 0 || self.meeting.is_due() || batch.has_more();
         let asks = batch.is_unpacking() && self.unpacking.is_to_be_asked(batch);
         has_more || self.agenda.is_polling() || asks || self.is_due_sooner()
@@ -255,7 +255,7 @@ impl Engine {
     }
 
     fn next_round(&self, now: Instant) -> Rest {
-        let batch = &self.commons.batch;
+        let batch = &self.resources.batch;
         if self.agenda.due() > 0 || self.meeting.is_due() || batch.has_more() {
             return Rest::None;
         }
@@ -271,7 +271,7 @@ impl Engine {
     fn next_time(&self, now: Instant) -> Instant {
         let listener = self.meeting.attention().timeout;
         let lingering = (self.unpacking.lingering() > 0).then(|| now + LINGER_CHECK);
-        let workers = self.commons.workers.have_jobs().then(|| now + WORKERS_LOOK);
+        let workers = self.resources.workers.have_jobs().then(|| now + WORKERS_LOOK);
         let attempts = self.meeting.next_overdue();
         let overdue = self.deadlines.next();
         let timers = [self.agenda.next_timer(), listener, lingering, workers, attempts, overdue];

@@ -30,8 +30,8 @@ use tcpx_unpack::{Backend, OpenedBackend, Ticket, Unpack, UnpackError, UnpackJob
 use self::lingering::{LingerState, LingeringPeer};
 use crate::error::Error;
 use crate::peer::Peer;
-use crate::peer::commons::Commons;
 use crate::peer::ending::Leftover;
+use crate::peer::resources::Resources;
 use crate::plugin::comm::ReturnedHandles;
 use crate::transfer::batch::{Batch, BatchFailure, BatchNumber};
 
@@ -96,7 +96,7 @@ impl Unpacking {
 
     /// Ends unpacking for good, since a failed unpacker does not recover. Nothing up to the
     /// returned batch is being unpacked any more.
-    fn stop(&mut self, failure: UnpackError, cx: &mut Commons) -> BatchNumber {
+    fn stop(&mut self, failure: UnpackError, cx: &mut Resources) -> BatchNumber {
         let is_stall = matches!(failure, UnpackError::Cuda(CudaError::Stalled { .. }));
         let mut unpack = self.replace(failure.without_job());
         cx.batch.abandon();
@@ -125,7 +125,7 @@ impl Unpacking {
 
     /// Leaves an unpacker whose copies have no known end: neither the copies nor their memory are
     /// touched again, and nothing is freed that might wait for them.
-    fn leave_stuck(&mut self, unpack: Box<dyn Unpack>, cx: &mut Commons) {
+    fn leave_stuck(&mut self, unpack: Box<dyn Unpack>, cx: &mut Resources) {
         std::mem::forget(unpack);
         self.is_stuck = true;
         cx.workers.abandon();
@@ -136,7 +136,7 @@ impl Unpacking {
 
     /// Polls a failed unpacker for copies that are still under way. Remains that lingered for
     /// them end with them. Returns whether it has ended.
-    fn check_unpacker(&mut self, cx: &mut Commons) -> bool {
+    fn check_unpacker(&mut self, cx: &mut Resources) -> bool {
         let Some(unpack) = self.ending.take_if(|unpack| unpack.shutdown()) else { return false };
         cx.workers.close(unpack);
         cx.batch.all_finished();
@@ -186,7 +186,7 @@ impl Unpacking {
 
     /// Ends lingering remains that are free by now, and those that have waited for too long.
     /// Returns whether anything moved.
-    pub(super) fn settle(&mut self, now: Instant, cx: &mut Commons) -> bool {
+    pub(super) fn settle(&mut self, now: Instant, cx: &mut Resources) -> bool {
         let mut moved = self.check_unpacker(cx);
         for index in (0..self.lingering.len()).rev() {
             let reached = cx.batch.reached();

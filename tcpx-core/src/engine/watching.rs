@@ -33,8 +33,8 @@ impl Engine {
         if timing == CheckTiming::NotDue {
             return;
         }
-        let stall_after = self.commons.session.options.stall_after.unwrap_or(Duration::MAX);
-        let pages = &self.commons.batch.pages;
+        let stall_after = self.resources.session.options.stall_after.unwrap_or(Duration::MAX);
+        let pages = &self.resources.batch.pages;
         let look = WatchContext { timing, now, stall_after, pages };
         let watched = self.agenda.take_watched();
         for key in &watched {
@@ -42,7 +42,7 @@ impl Engine {
                 peer.watch(&look, alarms);
             }
         }
-        let (memory, backend) = (self.commons.session.memory.kind(), self.unpacking.backend());
+        let (memory, backend) = (self.resources.session.memory.kind(), self.unpacking.backend());
         let received = || {
             let mut received = ChannelStats::default();
             self.peers.values().for_each(|peer| peer.add_received(&mut received));
@@ -63,7 +63,7 @@ impl Engine {
         let mut cut = SmallVec::<[(PeerKey, Error); 1]>::new();
         for key in watched.iter().copied() {
             let Some(peer) = self.peers.get_mut(key) else { continue };
-            match peer.check_data_path(now, &mut self.commons) {
+            match peer.check_data_path(now, &mut self.resources) {
                 Ok(()) => self.agenda.reschedule(key, peer.attention()),
                 Err(error) => cut.push((key, error)),
             }
@@ -80,7 +80,7 @@ const MOST_AT_ONCE: usize = 64;
 impl Engine {
     /// Sets the limit of rounds of a transfer that begin from now on.
     pub(crate) fn set_timeout(&mut self, key: TransferKey, limit: Option<Duration>) -> Result<()> {
-        self.commons.ledger.transfers.get(key)?;
+        self.resources.ledger.transfers.get(key)?;
         self.deadlines.set_limit(key, limit);
         Ok(())
     }
@@ -110,14 +110,14 @@ impl Engine {
     /// Gives up an overdue round. Returns whether the round had not ended before.
     fn expire_round(&mut self, overdue: Overdue) -> bool {
         let Overdue { transfer, round, limit } = overdue;
-        let Ok(state) = self.commons.ledger.transfers.get(transfer) else { return false };
+        let Ok(state) = self.resources.ledger.transfers.get(transfer) else { return false };
         let key = state.peer;
         let expired = || Error::Expired { peer: self.name_of(key), after: limit };
         if !state.overdue(round, expired) {
             return false;
         }
         let Some(peer) = self.peers.get_mut(key) else { return true };
-        let given_up = peer.overdue(transfer, &mut self.commons);
+        let given_up = peer.overdue(transfer, &mut self.resources);
         self.agenda.mark(key);
         let _ = self.end_on_error(key, given_up);
         true
@@ -128,7 +128,7 @@ impl Engine {
     /// Ends the peers of hung calls, if there are any.
     pub(super) fn check_calls(&mut self, now: Instant) {
         let mut long = self.calls_longer_than(LONG, now);
-        if self.commons.session.plugin.is_hardware() {
+        if self.resources.session.plugin.is_hardware() {
             // Each of these accepts waits for a thread of the plugin, and no call of it is long.
             long.extend(self.peers.values().filter_map(|peer| peer.pending_accept(LONG, now)));
         }
@@ -136,10 +136,10 @@ impl Engine {
             self.hung_calls = HungCalls::default();
             return;
         }
-        let session = &self.commons.session;
+        let session = &self.resources.session;
         if session.plugin.is_hardware() {
             let was_there = session.options.preflight;
-            self.hung_calls.ask_daemon(now, &self.commons.workers, was_there);
+            self.hung_calls.ask_daemon(now, &self.resources.workers, was_there);
         }
         for call in long {
             if let Some((peer, error)) = self.hung_calls.news(call) {

@@ -15,8 +15,8 @@ use tcpx_sys::NetHandle;
 
 use super::comm_opening::Comms;
 use super::comm_setup::CommSetup;
-use super::commons::{Commons, Ledger};
 use super::connection::{ClosingComms, Connection, phase_of};
+use super::resources::{Ledger, Resources};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::reactor::poller::Target;
@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Executes the actions of the protocol, until there are no more.
-    pub(super) fn execute_actions(&mut self, cx: &mut Commons) -> Result<()> {
+    pub(super) fn execute_actions(&mut self, cx: &mut Resources) -> Result<()> {
         self.execute_actions_within(LINK_BYTES_AT_ONCE, cx)
     }
 
@@ -62,7 +62,7 @@ impl Connection {
     pub(super) fn execute_actions_within(
         &mut self,
         mut chunk_bytes_left: u64,
-        cx: &mut Commons,
+        cx: &mut Resources,
     ) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
         self.report_link_room(chunk_bytes_left);
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Begins the set-up of the channels.
-    fn begin_channels(&mut self, cx: &Commons) -> Result<()> {
+    fn begin_channels(&mut self, cx: &Resources) -> Result<()> {
         let Some(policy) = self.policy.take() else { return Ok(()) };
         let (now, agreement) = (Instant::now(), self.protocol.agreement());
         let (session, workers) = (&cx.session, &cx.workers);
@@ -185,7 +185,7 @@ impl Connection {
         Ok(())
     }
 
-    fn open(&mut self, cx: &mut Commons) -> Result<()> {
+    fn open(&mut self, cx: &mut Resources) -> Result<()> {
         let Some(setup) = self.setup.take() else { return Ok(()) };
         let (key, options) = (self.key, &cx.session.options);
         let registrations = &mut cx.ledger.registrations;
@@ -229,7 +229,7 @@ impl Connection {
         );
     }
 
-    fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Commons) -> bool {
+    fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Resources) -> bool {
         let session = &cx.session;
         let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) else { return false };
         let request = StagingRequest {

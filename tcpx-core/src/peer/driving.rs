@@ -13,9 +13,9 @@ use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::Direction;
 
 use super::comm_setup::CommSetup;
-use super::commons::{Commons, Ledger};
 use super::connection::Connection;
 use super::deferred_failure::DeferredFailure;
+use super::resources::{Ledger, Resources};
 use super::{ConnectionState, Peer};
 use crate::control::connector::ReachedPeer;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ const READS_PER_ROUND: usize = 4;
 impl Connection {
     /// Makes one step: link, comms, posts and tests. Arrived chunks go into the batch. Returns
     /// whether anything moved.
-    pub(super) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn progress(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         let mut moved = self.poll_closing(cx)?;
         if self.protocol.is_parted() {
             // The peer may be through, and its link with it.
@@ -61,7 +61,7 @@ impl Connection {
         Ok(moved)
     }
 
-    fn read_link(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+    fn read_link(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         // The program copies exported memory without the lock: no request may begin with it.
         if cx.ledger.exports.is_any_copied() {
             return Ok(false);
@@ -93,7 +93,7 @@ impl Connection {
     }
 
     /// Reads what has arrived. Bytes of an operation go to their place.
-    fn read_once(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+    fn read_once(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         if let Some(chunk) = self.link.chunk_to_read()
             && let Some(place) = self.protocol.place_of(chunk)
         {
@@ -107,7 +107,7 @@ impl Connection {
     }
 
     /// Makes all calls of the plugin.
-    fn drive_comms(&mut self, cx: &mut Commons) -> Result<bool> {
+    fn drive_comms(&mut self, cx: &mut Resources) -> Result<bool> {
         let mut moved = false;
         // After a goodbye its end is no fault.
         let setup = self.setup.as_ref().filter(|_| self.protocol.is_setting_up());
@@ -126,7 +126,7 @@ impl Connection {
             moved = true;
         }
         moved |= self.poll_staging(cx)?;
-        let Commons { session, ledger, batch, .. } = cx;
+        let Resources { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
         for lane in &mut self.send_lanes {
             moved |= lane.progress(registrations, batch, &mut self.finished)?.moved;
@@ -143,7 +143,7 @@ impl Connection {
         &mut self,
         now: Instant,
         finished: BatchNumber,
-        cx: &mut Commons,
+        cx: &mut Resources,
     ) -> Result<bool> {
         if self.deferred.is_some() {
             return Ok(false);
@@ -159,7 +159,7 @@ impl Connection {
         }
     }
 
-    fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Commons) -> Result<bool> {
+    fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Resources) -> Result<bool> {
         let mut moved = false;
         for lane in &mut self.send_lanes {
             moved |= lane.post_gathered(&mut cx.ledger.registrations, finished)?;
@@ -176,7 +176,7 @@ impl Connection {
         &mut self,
         error: Error,
         now: Instant,
-        cx: &mut Commons,
+        cx: &mut Resources,
     ) -> Result<bool> {
         self.report_finished(cx)?;
         self.deferred = Some(DeferredFailure::new(error, now)?);
@@ -184,7 +184,7 @@ impl Connection {
     }
 
     /// Reports finished chunks to the protocol.
-    fn report_finished(&mut self, cx: &mut Commons) -> Result<()> {
+    fn report_finished(&mut self, cx: &mut Resources) -> Result<()> {
         if self.finished.is_empty() {
             return Ok(());
         }
@@ -207,7 +207,7 @@ impl Connection {
 
     /// Returns the room of chunks consumed in this round, takes new room, and reports it to the
     /// peer. Returns whether the peer may send more.
-    pub(super) fn renew_credit(&mut self, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn renew_credit(&mut self, cx: &mut Resources) -> Result<bool> {
         let renewed = self.recv_lanes.iter_mut().map_while(RecvLane::renew_credit);
         if !renewed.fold(false, BitOr::bitor) {
             return Ok(false);
@@ -220,7 +220,7 @@ impl Connection {
 
     /// Checks the comms of lanes, where the plugin knows their state, and reports to the protocol
     /// what has arrived. A peer ends whose comms are dead, or whose chunks are lost.
-    pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
+    pub(super) fn check_data_path(&mut self, now: Instant, cx: &mut Resources) -> Result<()> {
         if self.deferred.is_some() {
             return Ok(());
         }
@@ -245,7 +245,7 @@ impl Connection {
     }
 
     /// Reports requested staging buffers to the protocol. Returns whether there were any.
-    pub(super) fn poll_staging(&mut self, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn poll_staging(&mut self, cx: &mut Resources) -> Result<bool> {
         let Ledger { staging, registrations, .. } = &mut cx.ledger;
         let mut moved = false;
         for (channel, lane) in (0..).zip(&mut self.send_lanes) {
@@ -258,7 +258,7 @@ impl Connection {
     }
 
     /// Reports closed comms to the protocol. Returns whether there were any.
-    pub(super) fn poll_closing(&mut self, cx: &mut Commons) -> Result<bool> {
+    pub(super) fn poll_closing(&mut self, cx: &mut Resources) -> Result<bool> {
         let Some(closed) = self.closing.take_if(|closing| closing.ticket.is_done()) else {
             return Ok(false);
         };
@@ -278,13 +278,13 @@ impl Connection {
 
 impl Peer {
     /// Claims the peer for an accept, which names it.
-    pub(crate) fn claim(&mut self, name: &str, cx: &mut Commons) -> Result<()> {
+    pub(crate) fn claim(&mut self, name: &str, cx: &mut Resources) -> Result<()> {
         self.name.bind(name);
         self.connection_mut().map_or(Ok(()), |connection| connection.handle_named(cx))
     }
 
     /// Makes one step. Arrived chunks go into the batch. Returns whether anything moved.
-    pub(crate) fn progress(&mut self, now: Instant, cx: &mut Commons) -> Result<bool> {
+    pub(crate) fn progress(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         if let ConnectionState::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
             let loaded = connector.info().ips();
@@ -303,14 +303,14 @@ impl Peer {
         &mut self,
         now: Instant,
         finished: BatchNumber,
-        cx: &mut Commons,
+        cx: &mut Resources,
     ) -> Result<bool> {
         let connection = self.connection_mut();
         connection.map_or(Ok(false), |connection| connection.consume(now, finished, cx))
     }
 
     /// Leaves the peer for the program.
-    pub(crate) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
+    pub(crate) fn disconnect(&mut self, cx: &mut Resources) -> Result<Leaving> {
         self.is_left = true;
         match &mut self.state {
             ConnectionState::Dialling(_) | ConnectionState::Welcomed => Ok(Leaving::NobodyThere),
@@ -320,7 +320,7 @@ impl Peer {
     }
 
     /// Checks that its data path is alive.
-    pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Commons) -> Result<()> {
+    pub(crate) fn check_data_path(&mut self, now: Instant, cx: &mut Resources) -> Result<()> {
         let connection = self.connection_mut();
         connection.map_or(Ok(()), |connection| connection.check_data_path(now, cx))
     }

@@ -7,8 +7,8 @@ use tcpx_protocol::peer::message::{Message, NewOperation};
 use tcpx_protocol::stats::MessageStats;
 use tcpx_protocol::types::RegistrationKey;
 
-use super::commons::Commons;
 use super::connection::{ChannelRecord, ClosingComms, Connection};
+use super::resources::Resources;
 use super::{ConnectionState, EndedPeer, Peer};
 use crate::error::{Departure, Error};
 use crate::plugin::comm::close_comms;
@@ -25,7 +25,7 @@ impl Peer {
     pub(crate) fn end(
         &mut self,
         why: Error,
-        cx: &mut Commons,
+        cx: &mut Resources,
         reached: BatchNumber,
     ) -> Option<Leftover> {
         let is_left = self.is_left;

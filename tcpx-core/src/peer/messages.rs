@@ -16,15 +16,15 @@ use tcpx_protocol::plans::pieces::Piece;
 use tcpx_protocol::plans::plan::{Member, chunk_count};
 use tcpx_protocol::types::{PreparedKey, RegistrationKey, TransferKey};
 
-use super::commons::{Commons, Ledger};
 use super::connection::Connection;
+use super::resources::{Ledger, Resources};
 use super::{ConnectionState, Peer};
 use crate::control::shared_bytes::{Place, Source};
 use crate::error::{Error, MemoryUnavailable, Result};
 
 impl Connection {
     /// Passes a frame to the protocol, and puts the bytes that followed it in their place.
-    pub(super) fn handle_frame(&mut self, frame: Frame, cx: &mut Commons) -> Result<()> {
+    pub(super) fn handle_frame(&mut self, frame: Frame, cx: &mut Resources) -> Result<()> {
         let bytes = frame.payload_bytes();
         match self.protocol.handle_frame(frame, &mut cx.ledger.exports) {
             Landing::Nowhere => Ok(()),
@@ -57,7 +57,7 @@ impl Connection {
         chunk: LinkChunk,
         place: &PieceRange,
         now: Instant,
-        cx: &mut Commons,
+        cx: &mut Resources,
     ) -> Result<bool> {
         // SAFETY: as where the bytes of a chunk are copied in place: the protocol has just said
         // that they belong here. They are used no more when the read returns.
@@ -230,7 +230,7 @@ impl Peer {
     }
 
     /// Posts an operation whose registrations are in use for it.
-    pub(crate) fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
+    pub(crate) fn post_request(&mut self, request: NewRequest, cx: &mut Resources) -> Result<()> {
         match &mut self.state {
             ConnectionState::Linked(connection) => connection.post_request(request, cx)?,
             _ => self.pending.push(request),
@@ -247,7 +247,7 @@ impl Peer {
     ///
     /// # Errors
     /// [`Error::NotificationsFull`]: too many wait.
-    pub(crate) fn notify(&mut self, note: Arc<[u8]>, cx: &mut Commons) -> Result<()> {
+    pub(crate) fn notify(&mut self, note: Arc<[u8]>, cx: &mut Resources) -> Result<()> {
         if let ConnectionState::Linked(connection) = &mut self.state {
             return connection.notify(note, cx);
         }
@@ -272,13 +272,13 @@ impl Peer {
     }
 
     /// Withdraws the operations of a transfer that have no counterpart.
-    pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+    pub(crate) fn cancel(&mut self, transfer: TransferKey, cx: &mut Resources) -> Result<()> {
         self.pending.cancel(transfer, &mut cx.ledger);
         self.connection_mut().map_or(Ok(()), |connection| connection.cancel(transfer, cx))
     }
 
     /// Gives up the operations of an overdue transfer where possible.
-    pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+    pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Resources) -> Result<()> {
         self.pending.cancel(transfer, &mut cx.ledger);
         self.connection_mut().map_or(Ok(()), |connection| connection.overdue(transfer, cx))
     }

@@ -9,8 +9,8 @@ use tcpx_protocol::frames::hello::Nonce;
 use tcpx_protocol::peer::one_sided::NewRequest;
 use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey, note_cost};
 
-use super::commons::Ledger;
 use super::connection::Connection;
+use super::resources::Ledger;
 use crate::control::connector::Connector;
 use crate::error::Error;
 

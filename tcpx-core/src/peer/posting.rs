@@ -11,8 +11,8 @@ use tcpx_protocol::peer::tags::posting::{PORTION, PostError};
 use tcpx_protocol::plans::plan::{Member, Stripe};
 use tcpx_protocol::types::{Direction, TransferKey};
 
-use super::commons::Commons;
 use super::connection::Connection;
+use super::resources::Resources;
 use crate::error::{Error, MemoryUnavailable, Result};
 
 impl Connection {
@@ -51,7 +51,7 @@ impl Connection {
     /// Posts operations, which [`check_posts`](Self::check_posts) allows and
     /// [`make_room`](Self::make_room) has made room for. All are posted also where it fails: they
     /// end with the peer.
-    pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Commons) -> Result<()> {
+    pub(crate) fn post(&mut self, operations: &[NewOperation], cx: &mut Resources) -> Result<()> {
         let (mut rest, mut outcome) = (operations, Ok(()));
         self.protocol.begin_batch_of(operations.len());
         while !rest.is_empty() {
@@ -70,32 +70,32 @@ impl Connection {
     }
 
     /// Withdraws operations of a transfer that have no counterpart.
-    pub(super) fn cancel(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+    pub(super) fn cancel(&mut self, transfer: TransferKey, cx: &mut Resources) -> Result<()> {
         self.protocol.handle_cancel(transfer);
         self.execute_actions(cx)
     }
 
     /// Gives up what can be given up of a transfer that has taken too long.
-    pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Commons) -> Result<()> {
+    pub(crate) fn overdue(&mut self, transfer: TransferKey, cx: &mut Resources) -> Result<()> {
         self.protocol.handle_overdue(transfer);
         self.execute_actions(cx)
     }
 
     /// Handles an accept that has named the peer.
-    pub(super) fn handle_named(&mut self, cx: &mut Commons) -> Result<()> {
+    pub(super) fn handle_named(&mut self, cx: &mut Resources) -> Result<()> {
         self.protocol.handle_named();
         self.execute_actions(cx)
     }
 
     /// Says goodbye for the program.
-    pub(super) fn disconnect(&mut self, cx: &mut Commons) -> Result<Leaving> {
+    pub(super) fn disconnect(&mut self, cx: &mut Resources) -> Result<Leaving> {
         let leaving = self.protocol.handle_disconnect();
         self.execute_actions(cx)?;
         Ok(leaving)
     }
 
     /// Posts an operation whose registrations are in use for it.
-    pub(super) fn post_request(&mut self, request: NewRequest, cx: &mut Commons) -> Result<()> {
+    pub(super) fn post_request(&mut self, request: NewRequest, cx: &mut Resources) -> Result<()> {
         self.protocol.handle_request(request);
         // A post sends no bytes on the link: they are left to the next round.
         self.execute_actions_within(0, cx)
@@ -105,7 +105,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::NotificationsFull`]: too many wait.
-    pub(super) fn notify(&mut self, note: Arc<[u8]>, cx: &mut Commons) -> Result<()> {
+    pub(super) fn notify(&mut self, note: Arc<[u8]>, cx: &mut Resources) -> Result<()> {
         if !self.protocol.handle_note(note) {
             let queued_bytes = self.protocol.queued_notes();
             return Err(Error::NotificationsFull { peer: self.name.to_string(), queued_bytes });

@@ -48,7 +48,8 @@ impl SharedEngine {
             return Err(engine.unsettled(start.elapsed()));
         }
         // Everything is closed: only the workers must still end.
-        let (workers, patience) = (engine.commons.workers.clone(), engine.patience_with_workers());
+        let (workers, patience) =
+            (engine.resources.workers.clone(), engine.patience_with_workers());
         drop(engine);
         workers.finish(patience);
         closed

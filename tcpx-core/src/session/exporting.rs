@@ -71,7 +71,7 @@ impl Session {
         self.wait_for_users(
             &shared,
             |engine| {
-                let is_idle = engine.commons.ledger.exports.is_idle(export);
+                let is_idle = engine.resources.ledger.exports.is_idle(export);
                 Ok(if is_idle { Poll::Ready(()) } else { Poll::Pending })
             },
             |engine, waited| engine.end_users(|connection| connection.serves(&[export]), waited),
@@ -115,6 +115,6 @@ impl Session {
 /// Returns the error of an export that peers still use.
 fn still_used(engine: &Engine, key: ExportKey) -> Error {
     // An export is forgotten no later than it becomes idle.
-    let export = engine.commons.ledger.exports.get(key);
+    let export = engine.resources.ledger.exports.get(key);
     export.map_or(Error::Closed, |export| engine.still_used(export.range().memory_id))
 }

@@ -93,7 +93,7 @@ impl Session {
             Err(_) => return Err(refuse(RegistrationProblem::TooLarge { bytes })),
         };
         // A GPU may make this thread wait: no other thread waits.
-        let kind = shared.engine()?.commons.session.memory.clone();
+        let kind = shared.engine()?.resources.session.memory.clone();
         let buffer = kind.allocate(length, memory)?;
         let address = MemoryAddress::from_device(buffer.address());
         let access = Access::ReadWrite;
@@ -153,7 +153,7 @@ impl Session {
     /// Those of [`deregister_memory`](Self::deregister_memory), and the buffer is not given back;
     /// [`Error::Registration`] for memory that was registered otherwise.
     pub fn take_buffer(&self, id: MemoryId) -> Result<Box<[u8]>> {
-        self.holder_of(id)?.engine()?.commons.ledger.registrations.check_is_lent(id)?;
+        self.holder_of(id)?.engine()?.resources.ledger.registrations.check_is_lent(id)?;
         match self.take_out(id)? {
             Some(OwnedMemory::Lent(buffer)) => Ok(buffer.into_box()),
             _ => Err(Error::Registration { id: Some(id), problem: RegistrationProblem::NotLent }),
@@ -188,7 +188,7 @@ impl Session {
         let mut engine = shared.engine()?;
         engine.start_deregistering(id)?;
         let unused = engine.deregister(id)?;
-        let workers = engine.commons.workers.clone();
+        let workers = engine.resources.workers.clone();
         drop(engine);
         let unused = match unused {
             Poll::Ready(unused) => unused,
@@ -220,7 +220,7 @@ impl Session {
     /// # Errors
     /// [`Error::UnknownRegistration`].
     pub fn memory_info(&self, id: MemoryId) -> Result<MemoryInfo> {
-        self.holder_of(id)?.engine()?.commons.ledger.registrations.info(id)
+        self.holder_of(id)?.engine()?.resources.ledger.registrations.info(id)
     }
 
     /// Copies bytes into memory of the session: made by [`allocate`](Self::allocate), or taken over
@@ -262,7 +262,7 @@ impl Session {
         let shared = self.holder_of(id)?;
         let mut engine = shared.engine()?;
         let span = own_span(&engine, id, offset, bytes)?;
-        let gpu = match (&engine.commons.session.memory, span.memory) {
+        let gpu = match (&engine.resources.session.memory, span.memory) {
             (gpu @ DeviceMemory::Cuda(_), MemoryType::Device) => gpu.clone(),
             _ => return copy(&DeviceMemory::Emulated, span.address),
         };
@@ -282,7 +282,7 @@ impl SharedEngine {
         let NewRegistration { address, bytes, memory, access } = *registration;
         let address = address.get();
         let (device, plugin) = {
-            let session = &self.engine()?.commons.session;
+            let session = &self.engine()?.resources.session;
             (session.memory.clone(), Arc::clone(&session.plugin))
         };
         let receives = access == Access::ReadWrite;
@@ -340,13 +340,13 @@ fn check_export(device: &DeviceMemory, address: u64, bytes: u64) -> Result<()> {
 }
 
 fn own_span(engine: &Engine, id: MemoryId, offset: u64, bytes: usize) -> Result<Span> {
-    let registrations = &engine.commons.ledger.registrations;
+    let registrations = &engine.resources.ledger.registrations;
     let span = registrations.span(id, offset, bytes as u64, Access::ReadOnly)?;
     if !registrations.is_owned(id) {
         let problem = RegistrationProblem::NotOwned;
         return Err(Error::Registration { id: Some(id), problem });
     }
-    match engine.commons.ledger.uses(id) {
+    match engine.resources.ledger.uses(id) {
         0 => Ok(span),
         operations => Err(Error::InUse { id, operations, holders: String::new() }),
     }

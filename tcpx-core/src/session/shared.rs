@@ -114,14 +114,14 @@ impl SharedEngine {
     fn new(engine: Engine, spin: Duration) -> Arc<Self> {
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let shared = Weak::clone(shared);
-            engine.commons.workers.on_moved(move |peer| {
+            engine.resources.workers.on_moved(move |peer| {
                 if let Some(shared) = shared.upgrade() {
                     shared.handle_worker_progress(peer);
                 }
             });
             Self {
-                poller: Arc::clone(&engine.commons.session.poller),
-                notifications: Arc::clone(&engine.commons.ledger.notifications),
+                poller: Arc::clone(&engine.resources.session.poller),
+                notifications: Arc::clone(&engine.resources.ledger.notifications),
                 thread: ProgressThread::default(),
                 inbox: Arc::clone(engine.inbox()),
                 engine: parking_lot::Mutex::new(engine),

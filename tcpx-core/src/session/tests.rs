@@ -103,5 +103,5 @@ fn pass_unpack_timeout(session: &Session) {
 
 /// Returns the number of operations of this end or of peers that use a registration.
 fn uses(session: &Session, memory: MemoryId) -> usize {
-    session.shared.engine().expect("no fork").commons.ledger.uses(memory)
+    session.shared.engine().expect("no fork").resources.ledger.uses(memory)
 }

@@ -13,7 +13,7 @@ use crate::completions::queue::CompletionQueue;
 use crate::engine::inbox::PostTarget;
 use crate::engine::posting::NewTransfer;
 use crate::error::{Error, Result};
-use crate::peer::commons::PostGate;
+use crate::peer::resources::PostGate;
 use crate::transfer::transfer_cell::TransferCell;
 use crate::transfer::{Post, TransferCounts};
 

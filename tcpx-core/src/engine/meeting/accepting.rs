@@ -170,7 +170,7 @@ impl Engine {
         self.has_news = true;
         self.agenda.mark(key);
         if let Some(peer) = self.peers.get_mut(key)
-            && let Err(error) = peer.claim(name, &mut self.commons)
+            && let Err(error) = peer.claim(name, &mut self.resources)
         {
             self.fail_peer(key, error);
         }
@@ -180,7 +180,7 @@ impl Engine {
     /// Welcomes a peer that no connect of this session waits for.
     pub(super) fn welcome(&mut self, handshake: InboundHandshake, now: Instant) {
         let address = handshake.address();
-        let Some(welcomed) = handshake.welcome(&self.commons.session.identity, None) else {
+        let Some(welcomed) = handshake.welcome(&self.resources.session.identity, None) else {
             return;
         };
         let Welcomed { link, agreement, introduction, channels } = welcomed;
@@ -195,7 +195,7 @@ impl Engine {
         let newcomer = IncomingPeer { given: &given, proves: &proves };
         if let Some(accept) = self.meeting.accept_queue.arrive(key, &newcomer).cloned() {
             self.claim_for(&accept, key);
-        } else if self.commons.session.options.accept_all {
+        } else if self.resources.session.options.accept_all {
             self.accept_by_itself();
         }
         self.agenda.mark(key);
@@ -211,7 +211,7 @@ impl Engine {
         now: Instant,
     ) {
         let Some(peer) = self.peers.get_mut(key) else { return };
-        peer.link_up(link, (agreement, channels), loaded, now, &self.commons);
+        peer.link_up(link, (agreement, channels), loaded, now, &self.resources);
         if agreement.on_demand {
             self.has_news = true;
             self.notify_peer_up(key);
@@ -255,7 +255,7 @@ impl Engine {
             under_way.fetch_sub(1, Ordering::Relaxed);
             return handshake.refuse(format!("too many wait for {device}; try again"));
         }
-        self.commons.workers.call(move || {
+        self.resources.workers.call(move || {
             hand_over(device, handshake);
             under_way.fetch_sub(1, Ordering::Relaxed);
         });
@@ -267,7 +267,7 @@ impl Engine {
         let Some(listener) = &mut self.meeting.listener else {
             return handshake.refuse("the session is closed".to_owned());
         };
-        if let Err(error) = handshake.hand_to(&self.commons.session.identity) {
+        if let Err(error) = handshake.hand_to(&self.resources.session.identity) {
             return handshake.refuse(error.to_string());
         }
         match listener.take_in(handshake) {

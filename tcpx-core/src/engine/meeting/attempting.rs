@@ -34,7 +34,7 @@ impl Engine {
         self.begin(
             AttemptKind::Accept(accept),
             None,
-            self.commons.session.options.connect_timeout,
+            self.resources.session.options.connect_timeout,
             now,
         );
         Ok(())
@@ -43,7 +43,7 @@ impl Engine {
     /// Begins to connect, for a time.
     pub(crate) fn begin_connect(&mut self, name: &str, now: Instant) -> Result<PeerKey> {
         let key = self.start_connect(name)?;
-        let time = self.commons.session.options.connect_timeout;
+        let time = self.resources.session.options.connect_timeout;
         self.begin(AttemptKind::Connect(name.to_owned()), Some(key), time, now);
         Ok(key)
     }
@@ -51,7 +51,7 @@ impl Engine {
     /// Begins to say goodbye, for a time; an absent peer is forgotten at once.
     pub(crate) fn begin_disconnect(&mut self, name: &str, now: Instant) -> Result<()> {
         let Some(key) = self.leave(name)? else { return Ok(()) };
-        let time = self.commons.session.options.close_timeout;
+        let time = self.resources.session.options.close_timeout;
         self.begin(AttemptKind::Leave(name.to_owned()), Some(key), time, now);
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Engine {
         let has_ended = attempts.len() < before;
         self.meeting.attempts.go_on(attempts);
         if has_ended {
-            self.commons.ledger.transfers.completions().event().signal();
+            self.resources.ledger.transfers.completions().event().signal();
         }
         has_ended
     }
@@ -326,7 +326,7 @@ impl Engine {
         transfer: TransferKey,
     ) -> Result<PeerKey> {
         let operation = self.prepared.get(prepared).ok_or(Error::Closed)?;
-        let is_idle = self.commons.ledger.transfers.get(transfer)?.is_complete();
+        let is_idle = self.resources.ledger.transfers.get(transfer)?.is_complete();
         let now = self.names.get(&*operation.peer_name).filter(|_| is_idle);
         let has_moved = now.is_some_and(|now| *now != operation.peer);
         let before = self.peers.get(operation.peer).filter(|_| !has_moved);
@@ -345,7 +345,7 @@ impl Engine {
         if let Some(operation) = self.prepared.get_mut(prepared) {
             operation.peer = key;
         }
-        self.commons.ledger.transfers.move_to(transfer, key);
+        self.resources.ledger.transfers.move_to(transfer, key);
         Ok(key)
     }
 }

@@ -76,7 +76,7 @@ impl Engine {
     /// that is or was being reached: its programs need not connect, and may do so under each of its
     /// names.
     fn is_met(&self, name: &str, info: &ConnInfo) -> Option<PeerKey> {
-        if !self.commons.session.options.accept_all {
+        if !self.resources.session.options.accept_all {
             return None;
         }
         let (key, peer) = self.peer(name).ok()?;
@@ -114,7 +114,7 @@ impl Engine {
         if !is_due && !wants.polls && wants.timeout.is_none_or(|timeout| now < timeout) {
             return false;
         }
-        let mut moved = listener.progress(now, &self.commons.session.identity);
+        let mut moved = listener.progress(now, &self.resources.session.identity);
         self.drop_gone_unclaimed();
         if let Some(listener) = &self.meeting.listener
             && listener.has_proven()
@@ -153,7 +153,7 @@ impl Engine {
             return true;
         }
         let Some(introduction) = listener.introduction(number) else { return false };
-        let ours = &self.commons.session.identity.session;
+        let ours = &self.resources.session.identity.session;
         if self.unpacking.is_written_by(introduction.session()) {
             listener.hold(number);
             return false;
@@ -233,7 +233,7 @@ impl Engine {
         self.agenda.mark(key);
         let (Some(handshake), Some(peer)) = (handshake, self.peers.get_mut(key)) else { return };
         let instead_of = peer.connector().and_then(Connector::unanswered);
-        let identity = &self.commons.session.identity;
+        let identity = &self.resources.session.identity;
         let Some(welcomed) = handshake.welcome(identity, instead_of) else { return };
         let Welcomed { link, agreement, channels, .. } = welcomed;
         let loaded = peer.connector().map(|dial| dial.info().ips()).unwrap_or_default();
@@ -254,7 +254,7 @@ impl Engine {
                 self.adopt(key, number, now);
                 return;
             }
-            let time: Duration = self.commons.session.options.connect_timeout / AWAIT_SHARE;
+            let time: Duration = self.resources.session.options.connect_timeout / AWAIT_SHARE;
             if connector.await_peer(&error, now + time) {
                 return;
             }

@@ -41,7 +41,7 @@ impl Engine {
         for key in named.collect::<Vec<_>>() {
             if self.peers.get(key).is_none_or(Peer::is_gone) {
                 self.forget(key);
-            } else if self.commons.session.options.accept_all {
+            } else if self.resources.session.options.accept_all {
                 self.meeting.accept_queue.note_forgotten(key);
             }
         }
@@ -78,7 +78,7 @@ impl Engine {
         // The peer's successor may have waited for this.
         self.meeting.is_listener_due = true;
         self.agenda.mark(key);
-        let leaving = peer.disconnect(&mut self.commons);
+        let leaving = peer.disconnect(&mut self.resources);
         peer.update_gate();
         self.peers.get(key).into_iter().for_each(|peer| self.notify_peer_left(peer));
         match leaving {
@@ -91,7 +91,7 @@ impl Engine {
     /// Ends a peer with an error. Chunks that are being unpacked from its bounce buffer, or
     /// gathered for it, linger.
     pub(crate) fn fail_peer(&mut self, key: PeerKey, error: Error) {
-        self.end_peer(key, error, self.commons.batch.reached());
+        self.end_peer(key, error, self.resources.batch.reached());
     }
 
     /// Ends a peer whose driving has failed, and passes the error on.
@@ -138,7 +138,7 @@ impl Engine {
     /// anything but the state of transfers: peers that are up or have come, what is gone, what is
     /// left of it, and notifications.
     pub(crate) fn poll_peers(&mut self) -> bool {
-        let ledger = &mut self.commons.ledger;
+        let ledger = &mut self.resources.ledger;
         // Calls that take back memory or exports wait for the end of their users.
         let is_free = ledger.exports.take_over() | ledger.registrations.take_has_drained();
         let has_come = is_free | ledger.notifications.take_arrived();
@@ -164,8 +164,8 @@ impl Engine {
         self.has_news = true;
         // Another peer may have waited for its place, or for its dial to end.
         self.meeting.is_listener_due = true;
-        let leftover = peer.end(error.clone(), &mut self.commons, reached);
-        self.commons.ledger.exports.rest();
+        let leftover = peer.end(error.clone(), &mut self.resources, reached);
+        self.resources.ledger.exports.rest();
         peer.update_gate();
         if let Some(leftover) = leftover {
             self.unpacking.linger(peer, error, leftover);
@@ -183,13 +183,13 @@ impl Engine {
     /// Frees what is left. Freeing a GPU's memory waits until the GPU is idle, so this end waits
     /// only for a while.
     fn free(&mut self) {
-        if let DeviceMemory::Emulated = self.commons.session.memory {
+        if let DeviceMemory::Emulated = self.resources.session.memory {
             return;
         }
-        let registrations = std::mem::take(&mut self.commons.ledger.registrations);
+        let registrations = std::mem::take(&mut self.resources.ledger.registrations);
         let unpacker = self.unpacking.take();
-        self.commons.workers.close((registrations, unpacker));
-        if !self.commons.workers.finish(self.patience_with_workers()) {
+        self.resources.workers.close((registrations, unpacker));
+        if !self.resources.workers.finish(self.patience_with_workers()) {
             tracing::warn!("the GPU is busy: a session's memory is freed when it has finished");
         }
     }
@@ -207,7 +207,7 @@ impl Engine {
     /// Ends everything that is left.
     pub(crate) fn finish_close(&mut self) {
         (self.is_closed, self.has_news) = (true, true);
-        self.end_all(&Error::Closed, self.commons.batch.reached());
+        self.end_all(&Error::Closed, self.resources.batch.reached());
     }
 }
 
@@ -222,7 +222,7 @@ impl Drop for Engine {
             peers = self.unpacking.lingering(),
             "memory that is still in use is left behind"
         );
-        std::mem::forget(std::mem::take(&mut self.commons.ledger.registrations));
+        std::mem::forget(std::mem::take(&mut self.resources.ledger.registrations));
         self.unpacking.leave();
     }
 }

@@ -18,7 +18,7 @@ impl Engine {
         let listener = match &self.meeting.listener {
             Some(listener) => listener,
             None => {
-                let session = &self.commons.session;
+                let session = &self.resources.session;
                 let mut listener =
                     ControlListener::listen(session.options.listen, &session.options.advertise)?;
                 listener.watch(&session.poller);
@@ -26,7 +26,7 @@ impl Engine {
             }
         };
         let bound = listener.address()?;
-        let options = &self.commons.session.options;
+        let options = &self.resources.session.options;
         let addresses = match (options.advertise.is_empty(), bound.ip().is_unspecified()) {
             (false, _) => options.advertise.clone(),
             (true, false) => vec![bound.ip()],
@@ -34,8 +34,8 @@ impl Engine {
         };
         let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, bound.port())).collect();
         let info = ConnInfo {
-            session: self.commons.session.identity.session,
-            secret: self.commons.session.identity.secret.clone(),
+            session: self.resources.session.identity.session,
+            secret: self.resources.session.identity.secret.clone(),
             addresses: ConnInfo::limit_addresses(addresses),
         };
         tracing::debug!(addresses = ?info.addresses, "listening for peers");

@@ -27,7 +27,7 @@ impl Engine {
     ) -> (Error, BatchNumber) {
         let error = self.name_chunk(&failure);
         tracing::error!(%error, "unpacking stopped");
-        let reached = self.unpacking.stop(failure.source, &mut self.commons);
+        let reached = self.unpacking.stop(failure.source, &mut self.resources);
         (error, reached)
     }
 
@@ -39,7 +39,7 @@ impl Engine {
             is_send: direction == Direction::Send,
             peer: peer.map(|peer| peer.name().to_string()).unwrap_or_default(),
             channel,
-            registration: self.commons.ledger.registrations.id_of(registration),
+            registration: self.resources.ledger.registrations.id_of(registration),
             tag,
             chunk,
             chunk_bytes: job.dst_bytes,
@@ -55,12 +55,12 @@ impl Engine {
 
     /// Returns whether all lingering remains wait only for copies that no operation waits for.
     pub(crate) fn is_settled_or_given_up(&self) -> bool {
-        self.unpacking.is_given_up(self.commons.batch.reached())
+        self.unpacking.is_given_up(self.resources.batch.reached())
     }
 
     /// Returns the error about lingering remains when the session closes.
     pub(crate) fn unsettled(&self, waited: Duration) -> Error {
-        let reached = self.commons.batch.reached();
+        let reached = self.resources.batch.reached();
         let of_peer = |peer: &LingeringPeer| format!("{}: {}", peer.name, peer.waits_for(reached));
         let peers: Vec<String> = self.unpacking.lingering.iter().map(of_peer).collect();
         let detail = format!(
@@ -78,6 +78,6 @@ impl Engine {
         let failure = CudaError::NoDriver.into();
         let nothing = Box::new(StoppedUnpacker { backend: place.backend(), failure });
         *place = unpack(std::mem::replace(place, nothing));
-        *tells = place.on_finished(Box::new(self.commons.session.poller.waker()));
+        *tells = place.on_finished(Box::new(self.resources.session.poller.waker()));
     }
 }

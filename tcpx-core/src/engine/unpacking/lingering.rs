@@ -8,8 +8,8 @@ use tcpx_protocol::types::{Direction, RegistrationKey};
 
 use crate::error::Error;
 use crate::peer::Peer;
-use crate::peer::commons::Ledger;
 use crate::peer::ending::Leftover;
+use crate::peer::resources::Ledger;
 use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
 use crate::types::PeerName;

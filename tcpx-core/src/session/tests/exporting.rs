@@ -29,7 +29,7 @@ fn lent(session: &Session, access: Access) -> MemoryId {
 /// Begins to use the memory of a key, as a peer of the session would.
 fn begin(session: &Session, key: &RemoteKey) -> Arc<[ExportKey]> {
     let mut engine = session.shared.engine().expect("no fork");
-    let exports = &mut engine.commons.ledger.exports;
+    let exports = &mut engine.resources.ledger.exports;
     let export = exports.open(key.export, &key.secret).expect("it is exported");
     let uses = Arc::from([export]);
     exports.begin_all(&uses).expect("it is exported");
@@ -37,14 +37,14 @@ fn begin(session: &Session, key: &RemoteKey) -> Arc<[ExportKey]> {
 }
 
 fn end(session: &Session, uses: &[ExportKey]) {
-    session.shared.engine().expect("no fork").commons.ledger.exports.end_all(uses);
+    session.shared.engine().expect("no fork").resources.ledger.exports.end_all(uses);
     session.shared.wake();
 }
 
 /// Returns whether peers can begin to use the memory of a key.
 fn is_open(session: &Session, key: &RemoteKey) -> bool {
     let engine = session.shared.engine().expect("no fork");
-    engine.commons.ledger.exports.open(key.export, &key.secret).is_ok()
+    engine.resources.ledger.exports.open(key.export, &key.secret).is_ok()
 }
 
 fn problem(refused: Result<(), Error>) -> RemoteProblem {
@@ -229,14 +229,14 @@ fn memory_stays_known_until_every_comm_has_forgotten_it() {
     let memory = lent(&session, Access::ReadWrite);
     let (go_on, goes_on) = mpsc::channel::<()>();
     let mut engine = session.shared.engine().expect("no fork");
-    let returned = engine.commons.workers.run(move || {
+    let returned = engine.resources.workers.run(move || {
         let _ = goes_on.recv();
         JobStep::Done
     });
     let (peer, nic) = ("far".to_owned(), "eth1".to_owned());
     let (call, phase, channel, waited) = ("deregMr", Phase::Register, 3, Duration::from_millis(1));
     let hang = PluginHang { call, phase, peer, channel, nic, waited, returns: false, found: None };
-    let registrations = &mut engine.commons.ledger.registrations;
+    let registrations = &mut engine.resources.ledger.registrations;
     let key = registrations.begin_draining(memory).expect("it is there");
     registrations.set_pending_deregistration(key, PendingDeregistration { returned, hang });
     drop(engine);
@@ -288,7 +288,7 @@ fn requests_of_peers_wait_for_a_copy_to_or_from_the_memory() {
     let remote = [RemoteRange { key: &key, offset: 0, bytes: 100 }];
     for kind in [OperationKind::Write, OperationKind::Read] {
         let mut engine = right.shared.engine().expect("no fork");
-        let registrations = &engine.commons.ledger.registrations;
+        let registrations = &engine.resources.ledger.registrations;
         let span = registrations.span(there, 0, 1, Access::ReadOnly).expect("it fits");
         engine.begin_copy(there, span.registration).expect("nothing uses it");
         drop(engine);
@@ -299,7 +299,7 @@ fn requests_of_peers_wait_for_a_copy_to_or_from_the_memory() {
             right.progress();
         }
         assert!(matches!(operation.status(), OperationStatus::Active));
-        let is_idle = right.shared.engine().expect("no fork").commons.ledger.uses(there) == 0;
+        let is_idle = right.shared.engine().expect("no fork").resources.ledger.uses(there) == 0;
         assert!(is_idle, "{kind:?}");
         right.shared.engine().expect("no fork").end_copy(there, span.registration);
         while matches!(operation.status(), OperationStatus::Active) {

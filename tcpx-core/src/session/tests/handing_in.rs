@@ -120,7 +120,7 @@ fn no_post_is_queued_while_memory_is_copied() {
     let [left, _right] = pair(soft().eager_bytes(0));
     let mut engine = left.session.shared.engine().expect("no fork");
     let key = {
-        let registrations = &engine.commons.ledger.registrations;
+        let registrations = &engine.resources.ledger.registrations;
         registrations.span(left.memory, 0, 1, Access::ReadOnly).expect("it fits").registration
     };
     engine.begin_copy(left.memory, key).expect("nothing uses it");
@@ -218,7 +218,7 @@ fn an_unclaimed_peer_that_never_comes_up_is_forgotten() {
         let outcome = connector.poll(
             "server",
             now,
-            &client.shared.engine().expect("no fork").commons.session.identity,
+            &client.shared.engine().expect("no fork").resources.session.identity,
         );
         if let Some(reached) = outcome.expect("it is welcomed") {
             break reached.link;

@@ -29,7 +29,7 @@ fn info(session: &Session) -> ConnInfo {
 }
 
 fn identity(session: &Session) -> Identity {
-    session.shared.engine().expect("no fork").commons.session.identity.clone()
+    session.shared.engine().expect("no fork").resources.session.identity.clone()
 }
 
 /// Returns two sessions that know each other as "peer", by the addresses in `towards` where there

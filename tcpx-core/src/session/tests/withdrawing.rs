@@ -239,7 +239,7 @@ fn a_resting_leader_is_woken_when_something_is_due_sooner() {
     let (hold, held) = mpsc::channel::<()>();
     // A thread must check whether the workers are held up.
     let is_woken = is_woken_by(&session, |engine| {
-        drop(engine.commons.workers.call(move || held.recv()));
+        drop(engine.resources.workers.call(move || held.recv()));
     });
     assert!(is_woken);
     drop(hold);

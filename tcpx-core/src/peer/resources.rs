@@ -20,7 +20,7 @@ use crate::workers::Workers;
 
 /// State of the engine that a peer uses while it is driven.
 #[derive(Debug)]
-pub(crate) struct Commons {
+pub(crate) struct Resources {
     pub(crate) session: SessionContext,
     pub(crate) ledger: Ledger,
     pub(crate) batch: Batch,
