@@ -76,7 +76,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Connects to a peer that then waits to be told to send.
+    /// Connects to a peer that then waits for the command to send.
     fn connect(peer: &mut Agent, drivers: Drivers) -> tcpx_core::Result<Self> {
         let options = SessionOptions::default()
             .plugin(PluginChoice::Soft)

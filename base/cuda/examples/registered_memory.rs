@@ -127,13 +127,13 @@ fn read(gpu: &CudaGpu) -> Result<(), Box<dyn Error>> {
 fn end_under_work(gpu: &CudaGpu) -> Result<(), Box<dyn Error>> {
     let memory = registered(gpu, MIB)?;
     let mut held = HeldStream::new(gpu)?;
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         drop(memory);
         // A receiver that is gone needs no message.
-        let _ = tell.send(());
+        let _ = sender.send(());
     });
-    let answer = told.recv_timeout(Duration::from_secs(2));
+    let answer = receiver.recv_timeout(Duration::from_secs(2));
     println!("the end of it waits for a stream that does not use it: {}", answer.is_err());
     held.release()?;
     thread.join().map_err(|_| "the thread has panicked")?;

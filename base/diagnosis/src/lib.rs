@@ -15,8 +15,8 @@
 //! It lies below `tcpx-core`, so it does little: it reads files below `/proc`, `/sys` and the
 //! plugin's own, makes the few system calls of [`Facts`], and asks RxDM one question for each GPU.
 //! That question stays here because the plugin waits for ever, or exits, on an answer that it does
-//! not understand, and no other way tells. Everything else that can be said about a machine is said
-//! by `tcpx-doctor`, which is built on this crate.
+//! not understand, and no other way reveals. Everything else that can be said about a machine is
+//! said by `tcpx-doctor`, which is built on this crate.
 //!
 //! This crate never changes a setting, never loads the plugin, never prints, and makes no request
 //! without a deadline.

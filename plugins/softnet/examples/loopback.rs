@@ -225,7 +225,7 @@ fn read_line(input: &mut impl BufRead) -> Option<String> {
     (!line.is_empty()).then(|| line.trim().to_owned())
 }
 
-/// Both ends listen; the child hears the parent's addresses and tells its own.
+/// Both ends listen; the child reads the parent's addresses and prints its own.
 fn child() {
     let (net, sockets) = net();
     let mut input = io::stdin().lock();

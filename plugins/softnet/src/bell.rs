@@ -71,9 +71,9 @@ mod tests {
         assert!(!bell.is_watched());
         let event = bell.watch().expect("eventfd").try_clone_to_owned().expect("a copy");
         let is_heard = || {
-            let heard = wait(&[(event.as_fd(), Interest::Read)], Some(Duration::ZERO));
+            let ready = wait(&[(event.as_fd(), Interest::Read)], Some(Duration::ZERO));
             bell.event.get().expect("it is watched").clear();
-            heard.expect("poll")[0]
+            ready.expect("poll")[0]
         };
         assert!(is_heard(), "it was rung before");
         bell.ring();

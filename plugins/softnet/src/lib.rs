@@ -46,7 +46,7 @@
 //! | [`hooks`] | where a double of the plugin, for tests, changes what it does |
 //! | `nic_memory` | what NICs put payload into, and send it from |
 //! | `memory` | callers' memory, the bounce region, the unpack queue, copies to and from GPUs |
-//! | `bell` | how threads of ours tell a comm that something has come |
+//! | `bell` | signal of helper threads to a comm that chunks have finished |
 //! | `entry`, `failure`, `log`, `parse_error`, `sync`, `transport` | what all use |
 //! | [`tcpx_comm`] | what travels on the sockets, and what else another plugin shares |
 //!

@@ -166,7 +166,7 @@ fn a_null_member_is_named_as_c_names_it() {
 #[test]
 fn a_plugin_of_another_name_is_refused_unless_any_name_will_do() {
     let folder = tempfile::tempdir().expect("folder");
-    // Another kind may have NULL members of its own: the name is what the reader needs to hear
+    // Another kind may have NULL members of its own: the reader needs the name
     // about.
     let path = library(folder.path(), "ofi.so", &table("\"AWS Libfabric\"", &["iflush"]));
     let error = load(&path, NAMES).expect_err("another vendor");

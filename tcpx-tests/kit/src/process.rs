@@ -28,7 +28,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::patience::PATIENCE;
 
-/// Variable that tells a test process its part.
+/// Variable that holds the role of a test process.
 const ROLE: &str = "TCPX_TEST_ROLE";
 /// The part of a test that is merely alone.
 const ALONE: &str = "alone";
@@ -200,7 +200,7 @@ impl Owned {
             if Instant::now() >= deadline {
                 return None;
             }
-            // The system tells of a child's end by a signal to the whole process, which threads of
+            // The system reports a child's end by a signal to the whole process, which threads of
             // a test program cannot share.
             thread::sleep(Duration::from_millis(2));
         }

@@ -16,7 +16,7 @@ use tcpx_tests::PLUGIN;
 use tcpx_tests::script::{Command, Failure, Footprint, Memory, Options, PostSpec};
 
 /// Deadline of whatever should succeed: no test is about how fast the machine is. A test waits
-/// longer, and so hears of it.
+/// longer, and so learns of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Memory is filled and verified in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -198,7 +198,7 @@ fn session_options(options: Options) -> SessionOptions {
     session
 }
 
-/// Scripts name registrations by the numbers that they were told.
+/// Scripts name registrations by the numbers that they got.
 fn id(memory: u64) -> MemoryId {
     MemoryId::new(memory).expect("no registration has the number 0")
 }

@@ -152,7 +152,7 @@ impl LaunchQueue {
         Ok(Ticket::new(self.submitted))
     }
 
-    /// Launches as [`submit`](Self::submit) does. `readable` tells for each job whether the kernel
+    /// Launches as [`submit`](Self::submit) does. `readable` gives for each job whether the kernel
     /// can read its bounce buffer. All work goes on the first stream, whose order protects the
     /// staging buffer.
     ///

@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         }
     }
     for connection in &mut connections {
-        // Tells the sender that all bytes were checked.
+        // Lets the sender know that all bytes were checked.
         connection.socket.write_all(b"!")?;
     }
     let ByteCounts { device, linear, entries, calls, wrong } = counts;

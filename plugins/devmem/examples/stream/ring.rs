@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         }
     }
     for connection in &mut all.connections {
-        // Tells the sender that all bytes were checked.
+        // Lets the sender know that all bytes were checked.
         connection.socket.write_all(b"!")?;
     }
     let ByteCounts { ring, linear, entries, wrong } = all.counts;

@@ -14,7 +14,7 @@ pub(crate) struct CreditOut {
 }
 
 impl CreditOut {
-    /// Tells the sender that `posted` receives were posted, if the socket has room.
+    /// Sends the sender the count of `posted` receives, if the socket has room.
     pub(crate) fn send(&mut self, socket: &mut ControlSocket, posted: u64) -> io::Result<()> {
         // The count is cut to 32 bits; the sender adds up the differences.
         let posted = posted as u32;

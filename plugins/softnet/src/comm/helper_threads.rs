@@ -81,7 +81,7 @@ impl HelperThreads {
         self.helpers[lane % self.helpers.len()].shared.asleep.load(Ordering::SeqCst)
     }
 
-    /// Tells the thread of a lane that the lane has a new chunk.
+    /// Notifies the thread of a lane that the lane has a new chunk.
     pub(crate) fn notify(&self, lane: usize) {
         let shared = &self.helpers[lane % self.helpers.len()].shared;
         // Pairs with the fence in `run`: either the helper sees the chunk, or we see that it

@@ -53,7 +53,7 @@ pub(crate) struct Lanes {
     /// Lane that the next step begins with.
     first: usize,
     /// For each lane: whether its helper thread was notified of all chunks.
-    told: Vec<bool>,
+    notified: Vec<bool>,
 }
 
 impl Lanes {
@@ -119,8 +119,8 @@ impl Lanes {
         let lanes: Vec<_> = sockets.into_iter().enumerate().map(lane).collect();
         let helpers =
             if threads == 0 { None } else { Some(HelperThreads::start(&lanes, threads, cpus)?) };
-        let told = vec![false; lanes.len()];
-        Ok(Self { helpers, lanes, side, bell: bell.or(bell_of_ring), first: 0, told })
+        let notified = vec![false; lanes.len()];
+        Ok(Self { helpers, lanes, side, bell: bell.or(bell_of_ring), first: 0, notified })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -136,7 +136,7 @@ impl Lanes {
     /// Queues a chunk. It moves with the next [`Self::run`].
     pub(crate) fn push(&mut self, index: usize, chunk: Chunk) {
         self.lanes[index].push(chunk);
-        self.told[index] = false;
+        self.notified[index] = false;
     }
 
     /// Returns whether any lane takes another chunk.
@@ -171,7 +171,7 @@ impl Lanes {
         let Some(helpers) = &self.helpers else { return };
         let mut left = STEP_BYTES;
         for (index, lane) in self.lanes.iter().enumerate() {
-            if self.told[index] || !lane.has_work() {
+            if self.notified[index] || !lane.has_work() {
                 continue;
             }
             let is_short = lane.has_at_most(CALLER_BYTES) && helpers.is_asleep(index);
@@ -181,7 +181,7 @@ impl Lanes {
             let comes_back = is_blocked && is_watched && self.side == Side::Recv;
             if !comes_back && lane.has_work() {
                 helpers.notify(index);
-                self.told[index] = true;
+                self.notified[index] = true;
             }
         }
     }

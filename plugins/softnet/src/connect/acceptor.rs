@@ -27,7 +27,7 @@ use crate::sync::AtomicBool;
 /// sender, as either process may stand still between two steps.
 const MAX_HANDSHAKES: usize = 64;
 
-/// How the listen comm tells its thread to end.
+/// Signal by which the listen comm ends its thread.
 #[derive(Debug)]
 pub(super) struct StopSignal {
     wake: Waker,

@@ -123,8 +123,8 @@ impl Dialer {
         Ok(Sockets { control, data, chunk_bytes: self.chunk_bytes, steering: None })
     }
 
-    /// Tries until the deadline while the listener resets the connection. It does so where
-    /// strangers take the room of a connection that has not said hello yet; so may a device in
+    /// Tries until the deadline while the listener resets the connection. It does so where stray
+    /// connections take the room of a connection that has not said hello yet; so may a device in
     /// between. Where no process listens any more, the next try is refused.
     fn dial(&self, role: SocketRole) -> Result<TcpStream, DialError> {
         let mut pause = FIRST_PAUSE;

@@ -3,7 +3,7 @@
 //! The first 88 bytes lie as in the original plugin (docs/plugin-contract.md §1.5). The address is
 //! at 0, the port range at 28 (−1: any), the socket count at 36, and the thread count at 40. The
 //! control address is at 48, and `connect`'s state at 80. The rest is ours: magic, version, flags
-//! and the connection id that tells a legitimate peer from a stray.
+//! and the connection id that distinguishes the peer from a stray connection.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

@@ -82,7 +82,7 @@ impl Id {
 pub(crate) struct RequestId {
     comm_index: u16,
     comm_generation: u16,
-    /// What the pointer tells of the request's number.
+    /// Low bits of the request's number, which the pointer holds.
     pub(crate) number: u32,
 }
 

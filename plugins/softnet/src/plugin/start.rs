@@ -126,7 +126,7 @@ fn fit(nics: Vec<Nic>, transport: Transport) -> Result<Vec<Nic>, Refusal> {
             Ok(()) => fit.push(nic),
             Err(error) => {
                 log::info!("{}: it cannot receive: {error}", nic.interface.name);
-                // The loopback never can, so what it lacks is the last thing to be told.
+                // The loopback never can, so what it lacks is reported last.
                 if first.is_none() || !nic.interface.loopback {
                     first = Some(error);
                 }

@@ -8,7 +8,7 @@ use super::client_request::{after, before, untrack};
 #[cfg(all(test, not(tcpx_helgrind)))]
 use super::exploration::{after, before, untrack};
 
-/// Tells of the write half of an operation before it happens.
+/// Reports the write half of an operation before it happens.
 fn writing<T>(place: &T, order: Ordering) {
     untrack(place);
     if matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst) {
@@ -16,7 +16,7 @@ fn writing<T>(place: &T, order: Ordering) {
     }
 }
 
-/// Tells of the read half of an operation that happened.
+/// Reports the read half of an operation that happened.
 fn was_read<T>(place: &T, order: Ordering) {
     if matches!(order, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst) {
         after(place);

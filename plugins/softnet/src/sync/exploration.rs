@@ -49,7 +49,7 @@ impl Sleeper {
 /// Runs the scenario again and again, each time with another order of its threads. Half of the
 /// times the order is any order. In the other half, few interruptions come at bad moments.
 pub(crate) fn explore(times: usize, scenario: impl Fn() + Clone + Send + Sync + 'static) {
-    let told = move || {
+    let run_scenario = move || {
         IS_EXPLORED.set(true);
         scenario();
         IS_EXPLORED.set(false);
@@ -59,9 +59,9 @@ pub(crate) fn explore(times: usize, scenario: impl Fn() + Clone + Send + Sync + 
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
     config.silence_warnings = true;
     let any = RandomScheduler::new_from_seed(SEED, times.div_ceil(2));
-    Runner::new(any, config.clone()).run(told.clone());
+    Runner::new(any, config.clone()).run(run_scenario.clone());
     let bad = PctScheduler::new_from_seed(SEED, INTERRUPTIONS, times.div_ceil(2));
-    Runner::new(bad, config).run(told);
+    Runner::new(bad, config).run(run_scenario);
 }
 
 /// Returns the number of orders that a deep test explores, unless TCPX_TEST_INTERLEAVINGS asks for

@@ -75,7 +75,7 @@ modes! {
     ConsumeSend "consume-send",
     /// `test` writes its sizes.
     Sizes "sizes",
-    /// `iflush` tells the posted size.
+    /// `iflush` returns the posted size.
     PostedSize "posted-size",
     /// `irecvConsumed` succeeds whenever it is called.
     ConsumeEarly "consume-early",

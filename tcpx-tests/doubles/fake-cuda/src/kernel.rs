@@ -161,7 +161,7 @@ impl Launch {
         Ok(())
     }
 
-    /// What the blocks do at their end: each counts itself, and the last one tells the host.
+    /// What the blocks do at their end: each counts itself, and the last one notifies the host.
     fn report(&self) -> Result<()> {
         let Completion { arrived, finished, sequence, .. } = self.completion;
         let misaligned = CUresult::CUDA_ERROR_MISALIGNED_ADDRESS;

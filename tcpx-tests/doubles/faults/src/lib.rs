@@ -53,7 +53,7 @@
 //! | `progress` | `test` takes up one request a call; 16 small ones take 22 calls |
 //! | | a request of before is 0, not done, when nothing moves, else 3 |
 //! | | irecvConsumed of a send request is 0; of an empty receive it frees the oldest, done or not |
-//! | `silence` | data sockets and peers that end in mid-message are never told |
+//! | `silence` | data sockets and peers that end in mid-message are never reported |
 //! | | a dead control socket is 2 from single calls, once even when all bytes have come |
 //! | | nothing is probed, and [`comm_health`] finds nothing |
 //! | `pointers` | request pointers are 16 slots of a ring, 128 apart, used again |

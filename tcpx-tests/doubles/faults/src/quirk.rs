@@ -2,7 +2,7 @@
 
 macro_rules! quirks {
     ($($(#[doc = $text:literal])* $variant:ident $name:literal),* $(,)?) => {
-        /// One behaviour of the original, exactly as docs/plugin-contract.md tells it.
+        /// One behaviour of the original, exactly as docs/plugin-contract.md describes it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Quirk { $($(#[doc = $text])* $variant),* }

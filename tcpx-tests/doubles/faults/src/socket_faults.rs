@@ -33,7 +33,7 @@ pub(crate) struct SocketFaults {
     disturbance: Option<ScriptedSocket>,
     /// Whether a write to a peer that has gone raises SIGPIPE.
     sigpipe: bool,
-    /// Whether its end is never told.
+    /// Whether its end is never reported.
     silent: bool,
 }
 

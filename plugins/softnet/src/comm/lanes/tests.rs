@@ -221,7 +221,7 @@ fn short_chunks_are_moved_by_the_caller_and_wake_no_thread() {
         wait_until(|| is_helper_asleep(&lanes));
         lanes.push(0, Chunk::new(0, 0, vec![memory]));
         lanes.run();
-        moved_here += usize::from(harvested(&lanes) == [true] && !lanes.told[0]);
+        moved_here += usize::from(harvested(&lanes) == [true] && !lanes.notified[0]);
         let mut total = 0;
         wait_until(|| {
             total += drain(&mut theirs[0]);
@@ -242,7 +242,7 @@ fn long_chunks_and_full_sockets_are_left_to_the_helper() {
         let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
         lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, bytes)]));
         lanes.run();
-        assert!(lanes.told[0]);
+        assert!(lanes.notified[0]);
         let mut total = 0;
         wait_until(|| {
             total += drain(&mut theirs[0]);
@@ -259,7 +259,7 @@ fn a_helper_receives_for_a_caller_that_does_not_watch() {
     let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
     lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, 1000)]));
     assert_eq!(lanes.run(), NeedsCall::Soon);
-    assert!(lanes.told[0]);
+    assert!(lanes.notified[0]);
     theirs[0].write_all(&[7; 1000]).expect("there is room");
     wait_until(|| harvested(&lanes) == [true]);
 }
@@ -283,7 +283,7 @@ fn a_caller_that_watches_receives_what_is_short() {
             is_readable || !lanes.lanes[0].has_work()
         });
         lanes.run();
-        received_here += usize::from(!lanes.told[0] && harvested(&lanes) == [true]);
+        received_here += usize::from(!lanes.notified[0] && harvested(&lanes) == [true]);
         wait_until(|| !lanes.lanes[0].has_work());
         harvested(&lanes);
     }

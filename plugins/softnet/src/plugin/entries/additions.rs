@@ -46,7 +46,7 @@ pub(crate) fn descriptors(comm: *mut c_void) -> Result<Vec<CommDescriptor>, Fail
     })
 }
 
-/// Tells whether a further test may get further although no descriptor becomes ready.
+/// Returns whether a further test may make progress although no descriptor becomes ready.
 pub(crate) fn needs_call(comm: *mut c_void) -> Result<NeedsCall, Failure> {
     with_comm("needsCall", comm, |comm| match comm {
         Comm::Send(send) => Ok(send.needs_call()),
