@@ -29,29 +29,29 @@ fn run(operation: &Operation, note: Option<&[u8]>) {
 fn a_post_is_done_when_its_notification_is_there() {
     for eager_bytes in [0, 8192] {
         let [left, right] = pair(|options| options.eager_bytes(eager_bytes));
-        let told = left.prepare_notification("right").expect("it is known");
-        assert!(matches!(told.status(), OperationStatus::Idle));
+        let notification = left.prepare_notification("right").expect("it is known");
+        assert!(matches!(notification.status(), OperationStatus::Idle));
         let longest = vec![7; LONGEST];
         for note in [&b"a"[..], b"", b"b\0c", &longest] {
-            run(&told, Some(note));
+            run(&notification, Some(note));
             // No thread waits for the notification any more.
-            let mut heard = Vec::new();
-            assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 1);
-            assert_eq!((heard[0].peer.as_str(), &heard[0].bytes[..]), ("left", note));
+            let mut received = Vec::new();
+            assert_eq!(right.poll_notifications(&mut received, 9).expect("no fork"), 1);
+            assert_eq!((received[0].peer.as_str(), &received[0].bytes[..]), ("left", note));
         }
-        run(&told, None);
+        run(&notification, None);
         assert_eq!(right.poll_notifications(&mut Vec::new(), 9).expect("no fork"), 0);
         let stats = right.stats().total.one_sided;
         assert_eq!((stats.notifications_received, stats.writes_served), (4, 0));
-        let counts = told.counts().expect("no fork");
+        let counts = notification.counts().expect("no fork");
         assert_eq!(
             (counts.operations_posted, counts.operations_done, counts.bytes_done),
             (5, 5, 0)
         );
-        let too_long = told.post(Some(&vec![7; LONGEST + 1])).expect_err("it is too long");
+        let too_long = notification.post(Some(&vec![7; LONGEST + 1])).expect_err("it is too long");
         assert!(matches!(too_long, Error::NotificationTooLong { .. }), "{too_long}");
         right.close().expect("left answers");
-        let gone = told.post(Some(b"d")).and_then(|()| told.wait(Some(PATIENCE)));
+        let gone = notification.post(Some(b"d")).and_then(|()| notification.wait(Some(PATIENCE)));
         gone.expect_err("the peer has gone");
     }
 }
@@ -76,12 +76,16 @@ fn a_post_waits_for_room_at_the_peer() {
     posts[8].post_with(late).expect("it ended");
     let expired = posts[8].wait(Some(PATIENCE)).expect_err("there is no room");
     assert!(matches!(expired, Error::Expired { .. }), "{expired}");
-    let mut heard = Vec::new();
-    while heard.len() < 8 {
-        right.wait_notifications(&mut heard, 9, Some(PATIENCE)).expect("one comes");
+    let mut received = Vec::new();
+    while received.len() < 8 {
+        right.wait_notifications(&mut received, 9, Some(PATIENCE)).expect("one comes");
     }
     posts[..8].iter().for_each(|it| it.wait(Some(PATIENCE)).expect("there is room by now"));
-    assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 0, "none of what failed");
+    assert_eq!(
+        right.poll_notifications(&mut received, 9).expect("no fork"),
+        0,
+        "none of what failed"
+    );
 }
 
 #[test]
@@ -92,11 +96,11 @@ fn groups_have_them_under_any_name_of_the_peer() {
     let info = right.listen().expect("listen");
     for name in ["right", "other"] {
         left.load_remote_conn_info(name, &info).expect("own bytes load");
-        let told = left.prepare_notification(name).expect("it is known");
-        run(&told, Some(name.as_bytes()));
-        let mut heard = Vec::new();
-        assert_eq!(right.poll_notifications(&mut heard, 9).expect("no fork"), 1);
-        assert_eq!(heard[0].bytes, name.as_bytes());
+        let notification = left.prepare_notification(name).expect("it is known");
+        run(&notification, Some(name.as_bytes()));
+        let mut received = Vec::new();
+        assert_eq!(right.poll_notifications(&mut received, 9).expect("no fork"), 1);
+        assert_eq!(received[0].bytes, name.as_bytes());
     }
     let unknown = left.prepare_notification("unknown").expect_err("no such peer");
     assert!(matches!(unknown, Error::UnknownPeer { .. }), "{unknown}");

@@ -15,7 +15,7 @@ use tcpx_tests::sessions::{export, join_by, lively, memory, notifications, open}
 use tcpx_tests::{Network, Side};
 
 const ROUND_TRIP: Duration = Duration::from_millis(20);
-/// Most bytes of the bulk that may be before what is said beside it, and before the answer: what
+/// Most bytes of the bulk that may be before a message beside it, and before the answer: what
 /// the kernel and the link keep, a part, and what arrives before a busy machine looks.
 const MOST_BEFORE: u64 = 768 << 10;
 /// Bytes of a message that travels on the link.
@@ -94,7 +94,7 @@ impl Bulk {
         }
     }
 
-    /// Bytes of it that have arrived, all told.
+    /// Bytes of it that have arrived in all.
     fn arrived(&self) -> u64 {
         self.ends()[1].0.stats().total.one_sided.link_bytes_received
     }
@@ -157,7 +157,7 @@ fn pass_beside(case: &Case, kind: OperationKind) {
         let ended = bulk.other.wait(Some(PATIENCE)).expect_err("it was given up");
         assert!(matches!(ended, Error::Cancelled), "{ended}");
     });
-    // Nothing is said but signs of life, for longer than a peer may be silent.
+    // No frame but keep-alives is sent, for longer than a peer may be silent.
     let waited = bulk.operation.wait(Some(2 * case.peer_timeout));
     assert!(matches!(waited, Err(Error::Deadline { .. })), "{waited:?}");
     // What has begun is finished before the goodbye.

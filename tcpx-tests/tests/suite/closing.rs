@@ -99,7 +99,7 @@ fn a_comm_that_closes_slowly_holds_up_no_other_peer() {
     hub.run(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
 }
 
-/// The comm that receives closes last, when the peer has said everything and is gone: nothing is to
+/// The comm that receives closes last, when the peer has sent everything and is gone: nothing is to
 /// be done until then, and nothing is.
 #[test]
 fn waiting_for_the_last_comm_to_close_uses_no_cpu() {

@@ -97,8 +97,8 @@ fn closed_while_data_flows() {
     }
 }
 
-/// Words are held and the sockets stay: only a deadline can tell. What was lost is not missed when
-/// it comes late.
+/// Frames are held and the sockets stay: only a deadline ends the wait. What was lost is not missed
+/// when it comes late.
 #[test]
 fn silent_for_longer_than_the_callers_deadline() {
     let (mut trio, proxy) = acquainted("");
@@ -129,8 +129,8 @@ fn closed_in_the_goodbye() {
     trio.connect();
     proxy.hold(Direction::ToConnector, kind::GOODBYE);
     trio.hub.send_command(Command::Disconnect { peer: "victim".into() });
-    // It is an answer, so the hub has said its own.
-    assert!(proxy.wait_until_held(PATIENCE), "the victim said goodbye");
+    // It is an answer, so the hub has sent its own.
+    assert!(proxy.wait_until_held(PATIENCE), "the victim has sent its goodbye");
     proxy.cut();
     let failure = trio.hear_failure();
     assert_gone(&failure);

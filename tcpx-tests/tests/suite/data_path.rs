@@ -68,7 +68,8 @@ fn post(pair: &mut Pair, sender: Side) -> (usize, usize) {
     }
 }
 
-/// A dead data path as one end has it: its own plugin noticed, or the other end did and said so.
+/// A dead data path as one end has it: its own plugin noticed, or the other end did and reported
+/// it.
 fn assert_typed(failure: &Failure) {
     let known = ["[TCPX-732]", "[TCPX-709]"];
     assert!(known.iter().any(|id| failure.text.ends_with(id)), "{failure:?}");

@@ -264,7 +264,7 @@ fn dropping_a_session_in_full_traffic_is_quick_and_clean() {
     pair.right.send_command(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     let close_ms: u64 = pair.left.get(Command::Close);
     assert!(close_ms < HASTE_MS + SLACK_MS, "{close_ms}");
-    // Either all of it was drained before the goodbye, or the peer was told.
+    // Either all of it was drained before the goodbye, or the peer got an error.
     match pair.right.receive_reply(2 * PATIENCE) {
         Ok(_) => {}
         Err(refusal) => assert_eq!(refusal.failure().kind, "PeerGone"),

@@ -44,9 +44,9 @@ fn peers_come_in_once_there_are_file_descriptors_again() {
     let begin = Instant::now();
     progress_until(&session, "time passes", || begin.elapsed() > Duration::from_millis(350));
     assert_eq!(complaints(&log), 1, "once, though it was tried again");
-    let heard = peer.read(&mut [0; 64]);
+    let read = peer.read(&mut [0; 64]);
     assert!(
-        heard.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
+        read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
         "the connection is not accepted"
     );
 

@@ -349,8 +349,8 @@ fn one_descriptor_signals_events_of_all_devices() {
             let time = Timespec { tv_sec: 10, tv_nsec: 0 };
             assert_eq!(poll(&mut entry, Some(&time)), Ok(1), "it becomes readable");
         }
-        let told = completions.pop().expect("one came");
-        assert_eq!((told.context, told.result.is_ok()), (context, true));
+        let completion = completions.pop().expect("one came");
+        assert_eq!((completion.context, completion.result.is_ok()), (context, true));
         assert_eq!(notification(&right).bytes, b"x");
     }
 }
@@ -382,11 +382,11 @@ fn a_group_in_another_process_serves_and_dies() {
     let mut server = again!("server");
     let mut child = process::Owned::start(server.stdin(Stdio::piped()).stdout(Stdio::piped()));
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut hear = |word: &str| {
+    let mut read_value = |word: &str| {
         let line = lines.find_map(|line| line.ok()?.strip_prefix(word).map(str::to_owned));
-        line.expect("the other process says it")
+        line.expect("a line of the other process")
     };
-    let words: Vec<Vec<u8>> = hear("serves ").split(' ').map(unhex).collect();
+    let words: Vec<Vec<u8>> = read_value("serves ").split(' ').map(unhex).collect();
     // A tenth of this is how long a peer that cannot be reached may come in by itself.
     let time = Duration::from_secs(30);
     let client = Session::new(options().name("client").connect_timeout(time).all_devices(true))
@@ -400,7 +400,7 @@ fn a_group_in_another_process_serves_and_dies() {
         writes.push(write.expect("it is known"));
         run(writes.last().expect("one"), Some(b"done"));
     }
-    assert_eq!(hear("full "), "[true, true, true]");
+    assert_eq!(read_value("full "), "[true, true, true]");
     child.kill().expect("it lives");
     child.wait().expect("it is ours");
     let posts: Vec<_> = writes.iter().map(|write| write.post(None)).collect();

@@ -109,7 +109,7 @@ fn a_connect_that_hangs(call: &str) {
     star.a.send_command(Command::Connect { peer: "hub".into() });
     star.hub_hears_of(call);
     let refusal = star.a.receive_reply(PATIENCE).expect_err("the hub gives up");
-    assert!(refusal.failure().text.contains("TCPX-733"), "the hub says why");
+    assert!(refusal.failure().text.contains("TCPX-733"), "the hub gives the reason");
     star.connect_b();
     star.accept_b();
     star.exchange_with_b();

@@ -73,7 +73,8 @@ fn be_peers() {
     send(first, "hub", &some_bytes(seeds(name)[0], MUCH));
     for (_, peer) in &peers {
         let mut notes = Vec::new();
-        peer.wait_notifications(&mut notes, 1, Some(PATIENCE)).expect("the hub says it");
+        peer.wait_notifications(&mut notes, 1, Some(PATIENCE))
+            .expect("the notification of the hub");
         assert_eq!(notes[0].bytes, b"leave");
         peer.disconnect("hub").expect("the hub answers");
     }

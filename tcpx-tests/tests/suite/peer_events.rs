@@ -1,4 +1,4 @@
-//! A peer's process that is killed, and the next one of its name, told as events.
+//! A peer's process that is killed, and the next one of its name, reported as events.
 
 use std::time::Instant;
 

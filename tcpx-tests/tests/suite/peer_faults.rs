@@ -4,7 +4,7 @@
 //!
 //! The phase is exact, without a clock: the software plugin of the peer ends or stops its process
 //! at a scripted call, or a proxy on the control link holds the frame that the peer is about to
-//! send or hear.
+//! send or receive.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -87,7 +87,7 @@ impl PeerFault {
         let failure = trio.hear_failure();
         assert!(failure.text.contains(words), "{words}: {failure:?}");
         match self {
-            // Its data sockets may end before its control link does; the link says what happened
+            // Its data sockets may end before its control link does; the link reports what happened
             // all the same.
             Self::Die => {
                 assert_eq!(failure.kind, "PeerGone", "{failure:?}");

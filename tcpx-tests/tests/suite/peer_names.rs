@@ -122,9 +122,9 @@ fn write_between(from: (&Session, Device), to: (&Session, Device), peer: &str) {
 }
 
 fn hear_from(group: &Session) -> String {
-    let mut heard = Vec::new();
-    group.wait_notifications(&mut heard, 1, Some(PATIENCE)).expect("one comes");
-    heard.remove(0).peer
+    let mut received = Vec::new();
+    group.wait_notifications(&mut received, 1, Some(PATIENCE)).expect("one comes");
+    received.remove(0).peer
 }
 
 /// The same of groups, whichever devices have met before.

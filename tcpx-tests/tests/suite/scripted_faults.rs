@@ -120,7 +120,7 @@ fn an_idle_comm_that_dies() {
     }
 }
 
-/// The sender's plugin says that the bytes are sent, and they are not: no plugin can tell.
+/// The sender's plugin reports bytes as sent that are not: no plugin notices.
 #[test]
 fn a_chunk_that_never_arrives() {
     // The last of its 46 chunks: one behind it would arrive in its place.
@@ -134,8 +134,8 @@ fn a_chunk_that_never_arrives() {
     pair.right.send_command(Command::Wait { transfer: receive, timeout_ms: PATIENCE_MS });
     pair.post(Side::Left, true, post(left));
     // It is done for the sender, which goes on making progress.
-    let told = pair.left.first_refusal(&Command::Transfer { peer: "right".into() });
-    assert_eq!(told.kind, "PeerGone", "{told:?}");
+    let sender_failure = pair.left.first_refusal(&Command::Transfer { peer: "right".into() });
+    assert_eq!(sender_failure.kind, "PeerGone", "{sender_failure:?}");
     let failure = pair.right.receive_reply(2 * PATIENCE).expect_err("a chunk is missing").failure();
     assert_eq!(failure.kind, "PeerGone", "{failure:?}");
     for words in ["peer left", "during receive", "on channel 0", "[TCPX-732]"] {
@@ -143,7 +143,10 @@ fn a_chunk_that_never_arrives() {
     }
     assert!(failure.text.contains("it has sent 46 chunks"), "{failure:?}");
     assert!(failure.text.contains("45 have arrived"), "{failure:?}");
-    assert!(told.text.contains("aborted") && told.text.ends_with("[TCPX-732]"), "{told:?}");
+    assert!(
+        sender_failure.text.contains("aborted") && sender_failure.text.ends_with("[TCPX-732]"),
+        "{sender_failure:?}"
+    );
 }
 
 #[test]

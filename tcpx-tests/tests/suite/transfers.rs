@@ -171,7 +171,7 @@ fn a_batch_of_many_small_messages() {
 fn one_end_may_leave_while_the_other_is_busy() {
     let mut pair = pair(&Options { progress_thread: true, ..Options::default() });
     exchange(&mut pair, 100_000, 0, (Memory::Device, Memory::Device));
-    // Right says nothing and calls nothing: its progress thread answers the goodbye.
+    // Right sends nothing and calls nothing: its progress thread answers the goodbye.
     pair.left.run(Command::Disconnect { peer: "right".into() });
     let transfer = pair.right.ask(Command::Transfer { peer: "left".into() });
     let failure = transfer.unwrap_err().failure();

@@ -36,7 +36,8 @@ fn session(name: &str) -> Session {
     open(options(name))
 }
 
-/// Connects again and again and says nothing; the oldest of many connections ends for each new one.
+/// Connects again and again and sends nothing; the oldest of many connections ends for each new
+/// one.
 fn flood(address: SocketAddr, connections: &AtomicUsize, is_over: &AtomicBool) {
     let mut kept = VecDeque::new();
     while !is_over.load(Ordering::Relaxed) {

@@ -10,12 +10,12 @@ use tcpx_testkit::{CapturedLog, PATIENCE, eventually, in_own_process, scaled};
 use tcpx_tests::control_addresses;
 use tcpx_tests::sessions::{lively, open, soft};
 
-const STRANGERS: usize = 200;
+const STRAYS: usize = 200;
 /// What a session writes in each minute.
 const LINES_A_MINUTE: usize = 8;
 
-/// Says nonsense to a session until it hangs up.
-fn turned_away(session: &Session, address: SocketAddr) -> SocketAddr {
+/// Sends nonsense to a session until it closes the connection.
+fn rejected(session: &Session, address: SocketAddr) -> SocketAddr {
     let mut stray = TcpStream::connect(address).expect("the system takes it in");
     stray.write_all(b"\x1b[2Jall is well\n[ERROR] \x07").expect("the connection is open");
     stray.set_nonblocking(true).expect("a socket");
@@ -38,7 +38,7 @@ fn a_flood_of_connections_is_a_few_log_lines_with_their_addresses() {
     let address = control_addresses(&session.listen().expect("listen"))[0];
 
     let begin = Instant::now();
-    let strays: Vec<SocketAddr> = (0..STRANGERS).map(|_| turned_away(&session, address)).collect();
+    let strays: Vec<SocketAddr> = (0..STRAYS).map(|_| rejected(&session, address)).collect();
     let windows = begin.elapsed().as_secs() / 60 + 1;
 
     let text = log.text();

@@ -130,7 +130,7 @@ fn a_sub_operation_that_fails_ends_the_others() {
     let is_it = matches!(failed, Error::UnknownRegistration { id } if id == served.ours.ids[2]);
     assert!(is_it, "{failed}");
     served.client.deregister_memory(served.ours.ids[0]).expect("nothing uses it");
-    // The first part, too: nothing is posted, so the call says it.
+    // The first part, too: nothing is posted, so the call returns the error.
     let refused = write.post(None).expect_err("no part has memory");
     assert!(matches!(refused, Error::UnknownRegistration { id } if id == served.ours.ids[0]));
     let counts = write.counts().expect("no fork");
@@ -155,17 +155,17 @@ fn it_ends_when_its_time_is_over() {
         let is_it = matches!(&expired, Error::Expired { peer: Some(peer), after }
             if *after == time && peer.starts_with("server"));
         assert!(is_it, "{expired}");
-        let mut told = Vec::new();
+        let mut completed = Vec::new();
         until("its end is reported", || {
-            served.client.poll_completions(&mut told, 1).expect("no fork") == 1
+            served.client.poll_completions(&mut completed, 1).expect("no fork") == 1
         });
-        assert!(matches!(told[0].result, Err(Error::Expired { .. })));
+        assert!(matches!(completed[0].result, Err(Error::Expired { .. })));
         served.go_on();
         // With time enough it goes well, and the notification waits no longer than the rest.
         write.post_with(PostOptions::default().timeout(Duration::from_secs(60))).expect("it ended");
         write.wait(Some(PATIENCE)).expect("it succeeds");
         until("its end is reported", || {
-            served.client.poll_completions(&mut told, 1).expect("no fork") == 1
+            served.client.poll_completions(&mut completed, 1).expect("no fork") == 1
         });
     }
     assert_eq!(write.counts().expect("no fork").operations_done, 4);

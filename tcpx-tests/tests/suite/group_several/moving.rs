@@ -247,14 +247,14 @@ fn a_thread_waits_for_notifications_of_all_devices() {
     std::thread::scope(|scope| {
         let right = &right;
         let waits = scope.spawn(move || {
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             for count in 1..=200 {
-                right.wait_notifications(&mut heard, 1, Some(PATIENCE)).expect("one comes");
-                assert_eq!(heard.len(), count);
+                right.wait_notifications(&mut received, 1, Some(PATIENCE)).expect("one comes");
+                assert_eq!(received.len(), count);
             }
             has.send(()).expect("the receiver lives");
             // Nothing comes any more: the end of the group ends it.
-            right.wait_notifications(&mut heard, 1, None)
+            right.wait_notifications(&mut received, 1, None)
         });
         for _ in 0..100 {
             write.post(Some(b"of a GPU")).expect("it is not under way");

@@ -71,8 +71,8 @@ impl Served {
     pub(crate) fn stop(&self) {
         let pid = Pid::from_child(&self.child);
         self.child.signal(Signal::STOP);
-        let told = waitpid(Some(pid), WaitOptions::UNTRACED).expect("it is ours");
-        assert!(told.is_some_and(|(_, status)| status.stopped()), "it stops");
+        let waited = waitpid(Some(pid), WaitOptions::UNTRACED).expect("it is ours");
+        assert!(waited.is_some_and(|(_, status)| status.stopped()), "it stops");
     }
 
     pub(crate) fn go_on(&self) {

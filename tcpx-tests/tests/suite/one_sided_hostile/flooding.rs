@@ -34,7 +34,7 @@ fn scattered(count: u64) -> Vec<WireRange> {
     (0..count).map(|number| (0, 2 * number, 1)).collect()
 }
 
-/// As many writes as a peer may have, but for one that asks whether they were heard, and none of
+/// As many writes as a peer may have, but for one that asks whether they were handled, and none of
 /// them sends a byte.
 #[test]
 fn memory_comes_back_from_writes_that_never_come() {
@@ -112,13 +112,13 @@ fn lists_that_are_forgotten_leave_nothing() {
     let setup = TargetSetup::new();
     let hostile = setup.hostile("hostile");
     let frames = list(LIST, true, &hostile.write_key, &scattered(20_000));
-    let tell = |times: usize| {
+    let send_lists = |times: usize| {
         (0..times).for_each(|_| hostile.send_frames(&[&frames[..], &forget(LIST)].concat()));
         hostile.wait_until_handled();
         resident_kib()
     };
-    let before = tell(5);
-    let grown = tell(100).saturating_sub(before);
+    let before = send_lists(5);
+    let grown = send_lists(100).saturating_sub(before);
     assert!(grown < 10_000, "{grown} KiB for lists that were forgotten");
     hostile.end();
     setup.end("lists that are forgotten");
@@ -177,14 +177,14 @@ fn unread_answers_are_bounded() {
     hostile.stop_reading();
     let before = resident_kib();
     let requests: Vec<u8> = (0..1000).flat_map(|_| write_now(REQUEST, LIST, &[0])).collect();
-    let mut said = 0;
+    let mut sent = 0;
     while !setup.has_disconnected(&hostile) {
-        assert!(said < 2_000_000, "it is still there");
+        assert!(sent < 2_000_000, "it is still there");
         hostile.send_frames(&requests);
-        said += 1000;
+        sent += 1000;
     }
     let grown = resident_kib().saturating_sub(before);
-    assert!(grown < 20_000, "{grown} KiB after {said} requests");
+    assert!(grown < 20_000, "{grown} KiB after {sent} requests");
     hostile.end();
     setup.end("answers that are not read");
 }

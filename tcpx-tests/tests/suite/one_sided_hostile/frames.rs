@@ -29,7 +29,7 @@ pub(crate) fn wire_key(key: &RemoteKey) -> WireKey {
 /// A range: the index of its key, where it begins, and its bytes.
 pub(crate) type WireRange = (u32, u64, u64);
 
-/// How a request has ended, as an answer says it.
+/// How a request has ended, as an end frame has it.
 pub(crate) mod how {
     pub(crate) const REFUSED: u8 = 3;
 }
@@ -37,7 +37,7 @@ pub(crate) mod how {
 /// In the place of the kind of a message.
 const WRITES: u8 = 3;
 
-/// A frame of this kind. A kind that has several says first which of them it is.
+/// A frame of this kind. The first byte of the body is the variant, where a kind has several.
 fn framed(kind: u16, fields: &[&[u8]]) -> Vec<u8> {
     let mut whole = Vec::new();
     frame::append(&mut whole, kind::number(kind), |out| out.extend_from_slice(&fields.concat()));
@@ -76,7 +76,7 @@ impl EndFrame {
 /// A list begins. `sizes`: keys and ranges.
 pub(crate) fn list_of(number: u32, is_write: bool, sizes: (u32, u32), bytes: u64) -> Vec<u8> {
     let (keys, ranges) = (sizes.0.to_le_bytes(), sizes.1.to_le_bytes());
-    // It has no keys, and says what it comes to.
+    // It has no keys, and has its total.
     let begins = [0, 0, 1, u8::from(is_write)];
     framed(kind::LIST, &[&number.to_le_bytes(), &begins, &keys, &ranges, &bytes.to_le_bytes()])
 }
@@ -116,7 +116,7 @@ pub(crate) fn forget(number: u32) -> Vec<u8> {
     framed(kind::FORGET, &[&number.to_le_bytes()])
 }
 
-/// A write, which comes the way that its kind says.
+/// A write by the route of its kind.
 fn offered(kind: u16, request: u64, list: u32, inline: u32) -> Vec<u8> {
     let [list, inline, note] = [list, inline, NO_NOTE].map(u32::to_le_bytes);
     framed(kind, &[&first(kind), &request.to_le_bytes(), &list, &inline, &note])

@@ -90,7 +90,7 @@ fn keys_and_ranges_that_open_nothing_are_refused() {
     hostile.send_frames(&read(5, LIST));
     let stopped = EndFrame::of(&hostile.receive_frame(kind::STOPPED));
     assert_eq!((stopped.why, stopped.range), (why::UNKNOWN_KEY, 1));
-    // It knows a list of what is taken back, and tells another one.
+    // The target knows a list of what is revoked, and gets another one.
     hostile.send_frames(&list(LIST + 3, true, &key, &[(0, 0, 64)]));
     hostile.wait_until_handled();
     setup.target.unexport(&setup.writable).expect("nothing uses it");
