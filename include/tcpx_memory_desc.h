@@ -24,19 +24,38 @@ struct TcpxMemoryDescriptor {
   }
 
   /**
-   * Reads the bytes of serialize() or tcpx_memory_descriptor_serialize(). Returns a descriptor of
-   * size 0 when the bytes are no descriptor; tcpx_last_error() gives the reason.
+   * Reads the bytes of serialize() or tcpx_memory_descriptor_serialize(). Blanks around the numbers of
+   * a text do not matter. Returns a descriptor of size 0 when the bytes are no descriptor;
+   * tcpx_last_error() gives the reason.
    */
   static TcpxMemoryDescriptor deserialize(const std::string& str) {
+    const std::string text = trimmed(str);
     tcpx_memory_descriptor value{};
     value.size = sizeof value;
     TcpxMemoryDescriptor descriptor;
-    if (tcpx_memory_descriptor_deserialize(str.data(), str.size(), &value) == TCPX_OK) {
+    if (tcpx_memory_descriptor_deserialize(text.data(), text.size(), &value) == TCPX_OK) {
       descriptor.base_addr = value.base_addr;
       descriptor.size = static_cast<size_t>(value.bytes);
       descriptor.ptr_type = value.ptr_type;
     }
     return descriptor;
+  }
+
+ private:
+  /** Returns a text without the blanks around its numbers, and other bytes as they are. */
+  static std::string trimmed(const std::string& str) {
+    static const char kBlanks[] = " \t\n\v\f\r";
+    if (str.find_first_not_of("0123456789, \t\n\v\f\r") != std::string::npos) return str;
+    std::string text;
+    for (size_t i = 0; i < str.size(); ++i) {
+      const size_t next = str.find_first_not_of(kBlanks, i);
+      if (next == std::string::npos) break;
+      const bool is_first = text.empty() || text.back() == ',';
+      if (next != i && !is_first && str[next] != ',') text += ' '; /* between two digits */
+      text += str[next];
+      i = next;
+    }
+    return text;
   }
 };
 

@@ -24,14 +24,12 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "tcpx_fwd.hpp"
 #include "tcpx_p2p.h"
-
-#if !defined(TCPX_P2P_NO_EXCEPTIONS) && !defined(__cpp_exceptions)
-#define TCPX_P2P_NO_EXCEPTIONS 1
-#endif
 
 /* The two ways to report errors are different classes to the linker. */
 #ifdef TCPX_P2P_NO_EXCEPTIONS
@@ -102,7 +100,66 @@ tcpx_status sized(std::string& bytes, Call call) {
   return status;
 }
 
+/**
+ * Returns this thread's buffer for one notification, made at the first call. It is not cleared: that
+ * would take longer than a poll that finds none.
+ */
+inline char* notificationBuffer() {
+  static thread_local const std::unique_ptr<char[]> buffer(new char[TCPX_MAX_NOTIFICATION_BYTES]);
+  return buffer.get();
+}
+
 }  // namespace detail
+
+/** State of a peer. It compares with the numbers of the C interface, such as TCPX_PEER_UP. */
+enum class PeerState : std::int32_t {
+  /** No state: the call has failed. */
+  None = 0,
+  Accepting = TCPX_PEER_ACCEPTING,
+  Connecting = TCPX_PEER_CONNECTING,
+  Up = TCPX_PEER_UP,
+  Leaving = TCPX_PEER_LEAVING,
+  Parted = TCPX_PEER_PARTED,
+  Failed = TCPX_PEER_FAILED,
+};
+
+/** State of an operation. It compares with the numbers of the C interface. */
+enum class OperationState : std::int32_t {
+  Idle = TCPX_OPERATION_IDLE,
+  Active = TCPX_OPERATION_ACTIVE,
+  Done = TCPX_OPERATION_DONE,
+  Failed = TCPX_OPERATION_FAILED,
+};
+
+/** Kind of an operation. It compares with the numbers of the C interface. */
+enum class OperationKind : std::int32_t { Read = TCPX_READ, Write = TCPX_WRITE };
+
+namespace detail {
+
+template <typename E>
+using IfEnum = std::enable_if_t<std::is_same<E, PeerState>::value ||
+                                    std::is_same<E, OperationState>::value ||
+                                    std::is_same<E, OperationKind>::value,
+                                bool>;
+
+}  // namespace detail
+
+template <typename E, detail::IfEnum<E> = true>
+constexpr bool operator==(E value, std::int32_t number) noexcept {
+  return static_cast<std::int32_t>(value) == number;
+}
+template <typename E, detail::IfEnum<E> = true>
+constexpr bool operator==(std::int32_t number, E value) noexcept {
+  return value == number;
+}
+template <typename E, detail::IfEnum<E> = true>
+constexpr bool operator!=(E value, std::int32_t number) noexcept {
+  return !(value == number);
+}
+template <typename E, detail::IfEnum<E> = true>
+constexpr bool operator!=(std::int32_t number, E value) noexcept {
+  return !(value == number);
+}
 
 /** Returns the options of the environment, or else the defaults. */
 inline tcpx_session_options defaultOptions() {
@@ -333,9 +390,11 @@ struct RemoteKey {
    * bytes at `remote_offset` of the memory that the key leads to. The key must not change until
    * Session::prepare() has returned.
    */
-  tcpx_pair pair(uint64_t mem_id, size_t offset, size_t remote_offset, size_t size) const noexcept {
+  tcpx_pair pair(uint64_t mem_id, size_t offset, size_t remote_offset, size_t size) const& noexcept {
     return {mem_id, offset, bytes.data(), bytes.size(), remote_offset, size};
   }
+  /** A pair points to the bytes of its key, so a key that ends with the statement has none. */
+  tcpx_pair pair(uint64_t, size_t, size_t, size_t) const&& = delete;
 
   /** Returns the memory that the key names. As codes: a size of 0 if it is no key. */
   tcpx_remote_memory memory() const {
@@ -409,13 +468,13 @@ class Operation {
   }
 
   /**
-   * Returns the state, such as TCPX_OPERATION_DONE, without a system call. error() gives the cause
-   * of a failure. As codes: TCPX_OPERATION_FAILED after a failure of the call too.
+   * Returns the state, such as OperationState::Done, without a system call. error() gives the cause
+   * of a failure. As codes: OperationState::Failed after a failure of the call too.
    */
-  int state() const {
+  OperationState state() const {
     int32_t state = TCPX_OPERATION_FAILED;
     detail::check(tcpx_operation_status(handle_, &state, nullptr));
-    return state;
+    return static_cast<OperationState>(state);
   }
 
   /**
@@ -635,13 +694,13 @@ class Session {
     });
   }
 
-  /** Returns the state of a peer, such as TCPX_PEER_UP. As codes: 0 after a failure. */
-  int peerState(const std::string& remote_name) const {
+  /** Returns the state of a peer. As codes: PeerState::None after a failure. */
+  PeerState peerState(const std::string& remote_name) const {
     int32_t state = 0;
     detail::named(remote_name, [&](const char* name) {
       return tcpx_session_peer_state(handle_, name, &state);
     });
-    return state;
+    return static_cast<PeerState>(state);
   }
 
   /**
@@ -741,9 +800,15 @@ class Session {
   }
 
   /**
-   * Prepares a read (TCPX_READ) or a write (TCPX_WRITE) of memory of a connected peer, from pairs
-   * that RemoteKey::pair() makes. As codes: its handle().id is 0 after a failure.
+   * Prepares a read or a write of memory of a connected peer, from pairs that RemoteKey::pair()
+   * makes. As codes: its handle().id is 0 after a failure.
    */
+  Operation prepare(const std::string& remote_name, OperationKind kind,
+                    const std::vector<tcpx_pair>& pairs) {
+    return prepare(remote_name, static_cast<int>(kind), pairs);
+  }
+
+  /** As above, with TCPX_READ or TCPX_WRITE. */
   Operation prepare(const std::string& remote_name, int kind, const std::vector<tcpx_pair>& pairs) {
     tcpx_operation handle{0};
     detail::named(remote_name, [&](const char* name) {
@@ -786,16 +851,15 @@ class Session {
    */
   std::vector<Notification> pollNotifications(size_t most = 64) {
     std::vector<Notification> notifications;
-    /* Not cleared: clearing would take longer than finding that no notification is there. */
-    const std::unique_ptr<char[]> buffer(new char[TCPX_MAX_NOTIFICATION_BYTES]);
+    char* const buffer = detail::notificationBuffer();
     tcpx_notification entry{};
     size_t count = 1;
     while (count != 0 && notifications.size() < most) {
       count = 0;
-      detail::check(tcpx_poll_notifications(handle_, &entry, sizeof entry, 1, buffer.get(),
+      detail::check(tcpx_poll_notifications(handle_, &entry, sizeof entry, 1, buffer,
                                             TCPX_MAX_NOTIFICATION_BYTES, &count));
       if (count != 0) {
-        notifications.push_back({entry.peer, std::string(buffer.get(), entry.bytes)});
+        notifications.push_back({entry.peer, std::string(buffer, entry.bytes)});
       }
     }
     return notifications;
@@ -810,16 +874,17 @@ class Session {
                                               int timeout_ms = TCPX_WAIT_FOREVER) {
     std::vector<Notification> notifications;
     if (most == 0) return notifications;
-    const std::unique_ptr<char[]> buffer(new char[TCPX_MAX_NOTIFICATION_BYTES]);
+    char* const buffer = detail::notificationBuffer();
     tcpx_notification entry{};
     size_t count = 0;
     const tcpx_status waited =
-        tcpx_wait_notifications(handle_, &entry, sizeof entry, 1, buffer.get(),
+        tcpx_wait_notifications(handle_, &entry, sizeof entry, 1, buffer,
                                 TCPX_MAX_NOTIFICATION_BYTES, &count, timeout_ms);
     if (waited == TCPX_ERR_TIMEOUT || detail::check(waited) != TCPX_OK) return notifications;
+    /* Taken out of the buffer before the poll, which uses the buffer too. */
+    Notification first{entry.peer, std::string(buffer, entry.bytes)};
     notifications = pollNotifications(most - 1);
-    notifications.insert(notifications.begin(),
-                         {entry.peer, std::string(buffer.get(), entry.bytes)});
+    notifications.insert(notifications.begin(), std::move(first));
     return notifications;
   }
 

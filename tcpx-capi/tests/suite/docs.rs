@@ -45,3 +45,28 @@ fn every_option_is_on_its_page_with_its_variable() {
         assert!(page.contains(variable), "{variable} is not on the page");
     }
 }
+
+/// Returns a text with one blank wherever it has blanks or ends of lines.
+fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn signatures_on_the_page_are_those_of_the_cpp_header() {
+    let page = std::fs::read_to_string(root().join("docs/c-api/cpp.md")).unwrap();
+    let header = std::fs::read_to_string(root().join("include/tcpx_p2p.hpp")).unwrap();
+    let header = on_one_line(&header);
+    let (_, signatures) = page.split_once("## Signatures").unwrap();
+    let blocks = signatures.split("```cpp\n").skip(1);
+    let blocks: String = blocks.map(|block| block.split_once("```").unwrap().0).collect();
+    let signatures: Vec<_> = blocks.lines().map(|line| line.trim_end_matches(';')).collect();
+    let wrong: Vec<_> = signatures.iter().filter(|line| !header.contains(**line)).collect();
+    assert!(wrong.is_empty(), "the header has other signatures: {wrong:#?}");
+
+    // A method is a name in front of a bracket, at the beginning of a class's line.
+    let methods = header.split("*/").filter_map(|text| text.split_once('('));
+    let methods = methods.map(|(before, _)| before.rsplit([' ', '*', '&']).next().unwrap());
+    let methods = methods.filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase()));
+    let listed = |name: &&str| blocks.contains(&format!("{name}("));
+    assert!(methods.filter(listed).collect::<BTreeSet<_>>().len() > 60, "the page is too short");
+}

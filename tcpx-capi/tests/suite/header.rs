@@ -47,6 +47,7 @@ fn cpp_header(compiler: Compiler, standards: &[&str], forms: &[&[&str]]) {
     for standard in standards {
         for flags in forms {
             compile(compiler, standard, "tcpx_p2p.hpp", flags);
+            compile(compiler, standard, "tcpx_fwd.hpp", flags);
         }
     }
 }

@@ -127,6 +127,11 @@ fn cpp_errors_are_exceptions_or_codes() {
 }
 
 #[test]
+fn cpp_headers_prevent_mistakes_and_allocations() {
+    pass(GXX, Linkage::Shared, "cpp/wrapper.cpp", &[], &[]);
+}
+
+#[test]
 #[ignore = "deep: all compilers, and both forms of the library"]
 fn clangs_sanitizers_find_nothing_in_the_static_library() {
     for name in ["c/arguments.c", "c/event_loop.c", "c/one_sided.c", "c/group.c"] {

@@ -78,6 +78,11 @@ fn one_loop_serves_several_peers() {
 }
 
 #[test]
+fn a_thread_that_sleeps_in_epoll_serves_several_peers() {
+    several_peers(GXX, Linkage::Shared, "cpp/epoll_peers.cpp");
+}
+
+#[test]
 #[ignore = "deep: both forms of the library"]
 fn one_loop_serves_several_peers_with_the_static_library() {
     several_peers(GXX, Linkage::Static, "cpp/poll_peers.cpp");

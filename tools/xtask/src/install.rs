@@ -37,7 +37,8 @@ use crate::linking;
 const EXPORTS: &str = include_str!("../../../tcpx-capi/exports.txt");
 
 /// All that is in `include`.
-const HEADERS: [&str; 7] = [
+const HEADERS: [&str; 8] = [
+    "tcpx_fwd.hpp",
     "tcpx_logging.h",
     "tcpx_memory_desc.h",
     "tcpx_p2p.h",

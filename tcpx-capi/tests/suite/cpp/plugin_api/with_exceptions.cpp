@@ -36,7 +36,7 @@ void descriptors() {
   size_t size = 0;
   require(tcpx_memory_descriptor_serialize(&value, sealed, sizeof sealed, &size) == TCPX_OK, "sealed");
   require(TcpxMemoryDescriptor::deserialize(std::string(sealed, size)).size == 2, "the binary form is read");
-  for (const char* text : {"", "4096", "4096,0,2", "-1,2,1", "4096,65536,3", "4096, 65536,2"}) {
+  for (const char* text : {"", "4096", "4096,0,2", "-1,2,1", "4096,65536,3", "4096, 65 536,2"}) {
     require(TcpxMemoryDescriptor::deserialize(text).size == 0, text);
   }
 }
