@@ -1,5 +1,5 @@
 /*
- * With this the two programs of an example find each other: one TCP connection that carries blobs
+ * By this the two programs of an example find each other: one TCP connection that carries blobs
  * with their length in front. A real program has such a channel already, such as its RPC or a
  * key-value store. This library needs it once for each peer, for the connection info. C99 and C++,
  * POSIX sockets. Every wait ends after BOOTSTRAP_SECONDS.

@@ -14,12 +14,12 @@
 
 enum { BLOCKS = 10000, BLOCK_BYTES = 4096, BLOCK_WORDS = BLOCK_BYTES / 8 };
 
-/* What word `index` of a block holds: any swap of blocks or words shows. */
+/* Returns the content of word `index` of a block: a swap of blocks or words is found. */
 static uint64_t word_of(uint64_t block, uint64_t index) {
   return (block * BLOCK_WORDS + index + 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* Where a block lies: a permutation, because both factors are prime to the number of blocks. */
+/* Returns the slot of a block: a permutation, since the factor is prime to the number of blocks. */
 static uint64_t sender_slot(uint64_t block) { return (block * 7919) % BLOCKS; }
 static uint64_t receiver_slot(uint64_t block) { return (block * 4001 + 17) % BLOCKS; }
 

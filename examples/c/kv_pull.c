@@ -1,7 +1,7 @@
 /*
  * A decode host fetches a key-value cache from a prefill host, which does nothing for it: it exports
  * its cache of 10,000 blocks and waits. The decode host reads all of them in one operation, in an
- * order of its own. Every third block it changes, writes back, and says so with a notification.
+ * order of its own. It changes every third block, writes it back, and sends a notification.
  *
  *   kv_pull server [PORT]          the prefill host: exports, prints its port
  *   kv_pull client HOST PORT       the decode host: reads and writes
@@ -17,15 +17,15 @@ enum { BLOCKS = 10000, BLOCK_BYTES = 4096, BLOCK_WORDS = BLOCK_BYTES / 8, CHANGE
 
 static const char NOTE[] = "every third block";
 
-/* What word `index` of a block holds: any swap of blocks or words shows. */
+/* Returns the content of word `index` of a block: a swap of blocks or words is found. */
 static uint64_t word_of(uint64_t block, uint64_t index) {
   return (block * BLOCK_WORDS + index + 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* What it holds when the decode host has changed it. */
+/* Returns its content after the change of the decode host. */
 static uint64_t changed_word(uint64_t block, uint64_t index) { return ~word_of(block, index); }
 
-/* Where a block lies: a permutation, because both factors are prime to the number of blocks. */
+/* Returns the slot of a block: a permutation, since the factor is prime to the number of blocks. */
 static uint64_t prefill_slot(uint64_t block) { return (block * 7919) % BLOCKS; }
 static uint64_t decode_slot(uint64_t block) { return (block * 4001 + 17) % BLOCKS; }
 
@@ -42,7 +42,7 @@ static double seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Returns when the peer has said what NOTE says. The program sleeps meanwhile. */
+/* Waits for the notification NOTE of the peer. The program sleeps meanwhile. */
 static void await_note(tcpx_session session, const char *peer) {
   static char bytes[TCPX_MAX_NOTIFICATION_BYTES];
   tcpx_notification note;
@@ -86,7 +86,7 @@ static void server(uint16_t port) {
   CHECK(tcpx_session_register_memory(session, blocks, (uint64_t)BLOCKS * BLOCK_BYTES, TCPX_PTR_CUDA, 1, &memory));
   CHECK(tcpx_export(session, memory, &options, key, sizeof key, &key_size));
   peer = bootstrap_accept(listener);
-  /* Who has the key and the connection info may read and write the blocks. */
+  /* A peer with the key and the connection info may read and write the blocks. */
   REQUIRE(peer >= 0 && bootstrap_send(peer, info, info_size) == 0 && bootstrap_send(peer, key, key_size) == 0);
   CHECK(tcpx_session_accept(session, "decode"));
 

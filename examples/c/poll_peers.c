@@ -1,6 +1,6 @@
 /*
  * Serves several peers with one session and one loop that never blocks: it posts a receive for
- * each, makes progress, looks which are complete, and posts again.
+ * each, makes progress, polls for complete ones, and posts again.
  *
  *   poll_peers server PEERS [PORT]     receives ROUNDS messages from each peer, prints its port
  *   poll_peers client HOST PORT NAME   sends them
@@ -50,7 +50,7 @@ static void meet(tcpx_session session, int listener, const void *info, size_t in
   close(fd);
 }
 
-/* Looks at one peer. Returns whether a message came. */
+/* Polls one peer. Returns whether a message has arrived. */
 static bool look(peer_state *peer, uint64_t memory, uint64_t offset) {
   bool complete = false;
   size_t i;
@@ -132,7 +132,7 @@ static void client(const char *host, const char *port, const char *name) {
   REQUIRE(info_size >= 0);
 
   CHECK(tcpx_session_options_init(&options, sizeof options));
-  options.name = name; /* several peers are on their way: the name says whom an accept means */
+  options.name = name; /* several peers connect: an accept finds its peer by name */
   CHECK(tcpx_session_create(&options, &session));
   CHECK(tcpx_session_load_remote_conn_info(session, "server", info, (size_t)info_size));
   CHECK(tcpx_session_connect(session, "server"));

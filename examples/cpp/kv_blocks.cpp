@@ -27,12 +27,12 @@ constexpr std::size_t kBlockBytes = 4096;
 constexpr std::size_t kBlockWords = kBlockBytes / sizeof(std::uint64_t);
 constexpr int kWaitMs = 60000;
 
-/* What word `index` of a block holds: any swap of blocks or words shows. */
+/* Returns the content of word `index` of a block: a swap of blocks or words is found. */
 std::uint64_t wordOf(std::size_t block, std::size_t index) {
   return (block * kBlockWords + index + 1) * 0x9e3779b97f4a7c15u;
 }
 
-/* Blocks in an order of one's own. */
+/* Blocks in an order of its own. */
 class Cache {
  public:
   explicit Cache(unsigned seed) : words_(kBlocks * kBlockWords), slots_(kBlocks) {

@@ -1,7 +1,7 @@
 /*
  * A decode host fetches a key-value cache from a prefill host, which does nothing for it: it exports
  * its cache of 10,000 blocks and waits. The decode host reads all of them in one operation, in an
- * order of its own. Every third block it changes, writes back, and says so with a notification.
+ * order of its own. It changes every third block, writes it back, and sends a notification.
  *
  *   kv_pull_cpp server [PORT]          the prefill host: exports, prints its port
  *   kv_pull_cpp client HOST PORT       the decode host: reads and writes
@@ -34,12 +34,12 @@ const std::string kNote = "every third block";
 constexpr unsigned kPrefillSeed = 1;
 constexpr unsigned kDecodeSeed = 2;
 
-/* What word `index` of a block holds: any swap of blocks or words shows. */
+/* Returns the content of word `index` of a block: a swap of blocks or words is found. */
 std::uint64_t wordOf(std::size_t block, std::size_t index) {
   return (block * kBlockWords + index + 1) * 0x9e3779b97f4a7c15u;
 }
 
-/* Where each block lies. */
+/* Returns the slot of each block. */
 std::vector<std::size_t> blockTable(unsigned seed) {
   std::vector<std::size_t> slots(kBlocks);
   std::iota(slots.begin(), slots.end(), std::size_t{0});
@@ -47,7 +47,7 @@ std::vector<std::size_t> blockTable(unsigned seed) {
   return slots;
 }
 
-/* Blocks in an order of one's own. */
+/* Blocks in an order of its own. */
 class Cache {
  public:
   explicit Cache(unsigned seed) : words_(kBlocks * kBlockWords), slots_(blockTable(seed)) {}
@@ -106,7 +106,7 @@ void server(std::uint16_t port) {
   const std::uint64_t memory = session.registerMemory(cache.data(), cache.bytes(), TCPX_PTR_CUDA, true);
   const tcpx::RemoteKey key = session.exportMemory(memory, TCPX_ACCESS_READ | TCPX_ACCESS_WRITE);
   Socket peer(bootstrap_accept(listener.fd()));
-  /* Who has the key and the connection info may read and write the blocks. */
+  /* A peer with the key and the connection info may read and write the blocks. */
   require(bootstrap_send(peer.fd(), info.data(), info.size()) == 0, "sending the connection info");
   require(bootstrap_send(peer.fd(), key.bytes.data(), key.bytes.size()) == 0, "sending the key");
   session.accept("decode");

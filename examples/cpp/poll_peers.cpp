@@ -1,6 +1,6 @@
 /*
  * Serves several peers with one session and one loop that never blocks: it posts a receive for
- * each, makes progress, looks which are complete, and posts again.
+ * each, makes progress, polls for complete ones, and posts again.
  *
  *   poll_peers_cpp server PEERS [PORT]     receives kRounds messages from each peer, prints its port
  *   poll_peers_cpp client HOST PORT NAME   sends them

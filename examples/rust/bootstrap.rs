@@ -1,4 +1,4 @@
-//! With this the two programs of an example find each other, as those in C and C++ do: one TCP
+//! By this the two programs of an example find each other, as those in C and C++ do: one TCP
 //! connection that carries blobs with their length in front.
 
 use std::io::{self, Read, Write};

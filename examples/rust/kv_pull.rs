@@ -1,6 +1,6 @@
 //! A decode host fetches a key-value cache from a prefill host, which does nothing for it: it
 //! exports its cache of 10,000 blocks and waits. The decode host reads all of them in one
-//! operation, in an order of its own. Every third block it changes, writes back, and says so with a
+//! operation, in an order of its own. It changes every third block, writes it back, and sends a
 //! notification.
 //!
 //! ```text
@@ -31,17 +31,17 @@ const CHANGED_EACH: usize = 3;
 const NOTE: &[u8] = b"every third block";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a word of a block holds: any swap of blocks or words shows.
+/// Returns the content of a word of a block: a swap of blocks or words is found.
 fn word_of(block: u64, index: u64) -> u64 {
     (block * BLOCK_WORDS + index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// What it holds when the decode host has changed it.
+/// Returns its content after the change of the decode host.
 fn changed_word(block: u64, index: u64) -> u64 {
     !word_of(block, index)
 }
 
-/// Where a block lies: a permutation, because both factors are prime to the number of blocks.
+/// Returns the slot of a block: a permutation, since the factor is prime to the number of blocks.
 fn prefill_offset(block: u64) -> u64 {
     (block * 7919) % BLOCKS * BLOCK_BYTES
 }

@@ -26,7 +26,7 @@ def size_name(size):
 
 
 class Figures:
-    """What was measured: a list for each name, an entry for each round."""
+    """Measured figures: a list for each name, an entry for each round."""
 
     def __init__(self):
         self.lists = {}
@@ -486,7 +486,7 @@ def main():
                 try:
                     GROUPS[group][0](machine, figures)
                 except (subprocess.SubprocessError, LookupError, ValueError) as error:
-                    # The rows of the others are worth having.
+                    # The other rows are measured all the same.
                     print(f"not measured: {error!r}", file=sys.stderr, flush=True)
     print(f"medians of {rounds} rounds; load when they began {load:.1f}, {os.cpu_count()} processors\n")
     print_table(row for group in groups for row in GROUPS[group][1](figures))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures every row of the table of bars and prints it: ours, blocking sockets, UCX over
 # TCP, and whether the bar is met. All of a row is measured in turns, medians of the rounds count.
-# About twenty minutes; on a machine that does nothing else, or the figures mean nothing.
+# About twenty minutes; on a machine that does nothing else, or the figures are wrong.
 #
 # usage: tools/scripts/bars.sh [ROUNDS] [GROUP...]
 #   ROUNDS  how often everything is measured (default: 5)

@@ -193,7 +193,7 @@ class End:
         if not row.size:
             for _ in range(row.messages):
                 self.notify(self.notification())
-        # UCX sends what is left only while it is polled.
+        # UCX sends the rest only while it is polled.
         assert self.notification() == b"over"
 
 

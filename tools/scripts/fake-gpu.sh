@@ -77,7 +77,7 @@ tests() {
     suite tcpx-capi 180 wrong_arguments plugin_api
 }
 
-# refused ID COMMAND...: it ends by itself, and says why
+# refused ID COMMAND...: it ends by itself with an error
 refused() {
     local id=$1 status=0 words
     shift

@@ -47,7 +47,7 @@ SOURCES = [
     ("control", r"^tcpx-core/src/control/"),
     ("capi", r"^tcpx-capi/src/"),
 ]
-# Functions that say something in words.
+# Functions that format texts.
 WORDS = re.compile(r"(^|::|_)(fmt|words|text|reason|describe|log|name|label)(_|$)|Display|Debug")
 SEED = 20261124
 # Of forty-five faults: as many are found by the fast tier, and by both.
@@ -66,12 +66,12 @@ CLOCK = 0.02
 
 
 class Broken(Exception):
-    """The patches or the tree are at fault, not the tests."""
+    """Error of the patches or the tree, and not of the tests."""
 
 
 @dataclasses.dataclass
 class Fault:
-    """A patch, and what its head says."""
+    """A patch and its head."""
 
     path: pathlib.Path
     id: str
@@ -241,7 +241,7 @@ class Tree:
         return status, log.read_text(errors="replace")
 
     def stop(self):
-        """Ends what is running."""
+        """Ends the running command."""
         if self.running is not None:
             kill_session(self.running)
 
@@ -278,7 +278,7 @@ def wait(process, seconds):
 
 
 def kill_session(session):
-    """Ends what a run has left: tests start processes, in groups of their own."""
+    """Ends the processes that a run has left: tests start them, in groups of their own."""
     for entry in pathlib.Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and os.getsid(int(entry.name)) == session:
@@ -409,10 +409,10 @@ def main():
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--check", action="store_true", help="only apply each, and build nothing")
-    parser.add_argument("--draw", type=pathlib.Path, metavar="MUTANTS", help="show what is drawn")
+    parser.add_argument("--draw", type=pathlib.Path, metavar="MUTANTS", help="show the drawn mutants")
     parser.add_argument("--tier", choices=TIERS, default="deep", help="the last tier to try")
     parser.add_argument("--only", nargs="+", metavar="ID", help="these faults")
-    jobs = "so many copies at once, one for each crate at most"
+    jobs = "copies at the same time, one for each crate at most"
     parser.add_argument("--jobs", type=int, default=1, help=jobs)
     results = "write the results there, too"
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help=results)

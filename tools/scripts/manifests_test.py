@@ -28,7 +28,7 @@ def validate(document):
 
 
 def refuses(document, change):
-    """Whether a document that is changed for the worse is refused."""
+    """Returns whether a wrong document is refused."""
     worse = copy.deepcopy(document)
     change(worse["spec"]["template"]["spec"])
     try:
@@ -41,7 +41,7 @@ def refuses(document, change):
 def check_schema(documents):
     for name, document in documents:
         validate(document)
-        print(f"{name}: {document['kind']} {document['metadata']['name']} is as the schema says")
+        print(f"{name}: {document['kind']} {document['metadata']['name']} matches the schema")
     job = next(document for _, document in documents if document["kind"] == "Job")
     assert refuses(job, lambda pod: pod.update(initContainer=[])), "a misspelt name is not seen"
     assert refuses(job, lambda pod: pod["containers"][0].update(args="one")), "a wrong type is not seen"
@@ -77,7 +77,7 @@ def check_services(documents):
         # A Job's pods are labelled with its name by Kubernetes.
         labels = [template["metadata"]["labels"] for _, template in pods(documents)]
         labels += [{"job-name": each["metadata"]["name"]} for _, each in documents if each["kind"] == "Job"]
-        assert any(selector.items() <= each.items() for each in labels), f"{name}: nobody is selected"
+        assert any(selector.items() <= each.items() for each in labels), f"{name}: no label matches the selector"
 
 
 def check_commands(documents, tcpx):
@@ -111,7 +111,7 @@ def main(tcpx):
     check_services(documents)
     check_commands(documents, tcpx)
     check_programs(documents)
-    print("tools/deploy/gke fits together")
+    print("tools/deploy/gke is consistent")
 
 
 main(*sys.argv[1:])

@@ -66,7 +66,7 @@ class End:
         return state == "DONE"
 
     def poll_until(self, is_over):
-        """Polls, which is what makes UCX go on, until `is_over` says so."""
+        """Polls, by which UCX makes progress, until `is_over` returns true."""
         give_up_at = time.monotonic() + PATIENCE_S
         while not is_over():
             if time.monotonic() > give_up_at:
@@ -88,7 +88,7 @@ class End:
         return taken[0]
 
     def freshen(self):
-        """What is sent is written again, and what came in is gone."""
+        """Writes the sent bytes again, and clears the received ones."""
         self.sent.fill(ord(self.name[0]))
         self.received.fill(0)
 

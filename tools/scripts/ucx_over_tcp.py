@@ -1,4 +1,4 @@
-"""What UCX has to be told to go over TCP of this machine, and nothing else."""
+"""Settings by which UCX uses TCP of this machine only."""
 
 import os
 

@@ -27,7 +27,7 @@ fn the_readme_shows_this_function() {
 }
 
 #[test]
-fn what_it_sends_is_received() {
+fn the_programs_message_arrives() {
     // Long enough that it is not complete before an end receives it.
     let message: Vec<u8> = (0..1_000_003_u32).map(|byte| (byte % 251) as u8).collect();
     let session = Session::new(SessionOptions::default()).unwrap();
