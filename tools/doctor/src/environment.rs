@@ -12,5 +12,5 @@ mod nccl_version;
 
 pub use inspect::{EnvLine, EnvState, inspect};
 pub(crate) use lint::library_remarks;
-pub use lint::{lint, nearest_name};
+pub use lint::{lint, misspelt_variables, nearest_name};
 pub use nccl_version::nccl_version;

@@ -51,6 +51,25 @@ impl Progress {
         }
     }
 
+    /// Counts `steps` steps.
+    pub(crate) fn steps(&self, steps: u64) {
+        if let Some(line) = &self.0 {
+            line.inc(steps);
+        }
+    }
+
+    /// Returns a bar that only counts.
+    #[cfg(test)]
+    pub(crate) fn hidden() -> Self {
+        Self(Some(ProgressBar::hidden()))
+    }
+
+    /// Returns how many steps were counted.
+    #[cfg(test)]
+    pub(crate) fn count_of_steps(&self) -> u64 {
+        self.0.as_ref().map_or(0, ProgressBar::position)
+    }
+
     /// Calls `print` while the line is hidden.
     pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.0 {

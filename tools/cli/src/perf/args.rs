@@ -78,7 +78,7 @@ pub(crate) struct PerfArgs {
     #[arg(conflicts_with = "size")]
     sweep: Option<Sweep>,
 
-    /// Measure each size for this many seconds, whatever the number of iterations
+    /// Measure each size for this many seconds
     #[arg(long, value_name = "SECONDS", conflicts_with = "iters")]
     duration: Option<Seconds>,
 
@@ -86,7 +86,8 @@ pub(crate) struct PerfArgs {
     #[arg(long, conflicts_with_all = ["latency", "messages", "op", "receives"])]
     bidir: bool,
 
-    /// Wait for N clients with the same flags, and let all of them send at once [server only]
+    /// Wait for N clients started with the same flags, and let all of them send at once [server
+    /// only]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     clients: Option<u16>,
 
@@ -245,8 +246,8 @@ impl PerfArgs {
         let clients = self.clients.unwrap_or(1);
         if self.clients.is_some() && (self.ends.role() != Role::Server || self.ends.forever) {
             return Err(Failure::Usage(
-                "--clients is for a server that is not there for ever: start `tcpx perf server \
-                 --clients N`, and N times `tcpx perf client ADDR`"
+                "--clients cannot be combined with --forever, and needs `server`: start `tcpx perf \
+                 server --clients N`, and N times `tcpx perf client ADDR`"
                     .into(),
             ));
         }

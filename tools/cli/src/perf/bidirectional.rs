@@ -49,7 +49,7 @@ pub(super) fn measure(
         let (time, mismatch) = exchange(&outgoing, &incoming, theirs, &send, &receive)?;
         times.note(mismatch, iteration, bytes, "the session");
         times.session_ns.extend(case.is_counted(iteration).then_some(time));
-        progress.step("");
+        progress.steps(u64::from(case.is_counted(iteration)));
     }
     for memory in memories {
         session.deregister_memory(memory)?;

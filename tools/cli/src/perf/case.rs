@@ -1,5 +1,7 @@
 //! Part of a case, which is one size of a plan.
 
+use std::ops::Range;
+
 use super::plan::{Batch, Mode, OneSided, Plan};
 
 /// A part of a case.
@@ -33,8 +35,14 @@ impl PlannedCase<'_> {
         self.bytes * self.messages()
     }
 
+    /// Returns whether an iteration is measured, and no warmup.
     pub(super) fn is_counted(&self, iteration: u64) -> bool {
         iteration >= self.warmup
+    }
+
+    /// Returns how many of these iterations are measured.
+    pub(super) fn counted_of(&self, iterations: &Range<u64>) -> u64 {
+        iterations.end.saturating_sub(iterations.start.max(self.warmup))
     }
 
     /// Returns how many iterations are counted.

@@ -108,7 +108,7 @@ fn one_sided_columns(is_latency: bool, descriptors: u32) -> Vec<Column> {
             let rates = |case: &CaseFigures| of(case)?.initiator.clone();
             vec![
                 column("GB/s", 9, move |case| median(&rates(case))),
-                column("mean ms", 9, move |case| number(&rates(case), 3, |rates| rates.mean_ms)),
+                column("us/op", 9, |case| number(&of(case), 1, |it| it.mean_us().unwrap_or(0.0))),
             ]
         }
     };

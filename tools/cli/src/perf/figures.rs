@@ -239,6 +239,12 @@ impl CaseFigures {
 }
 
 impl OneSidedFigures {
+    /// Returns the mean time of an iteration by its operations, in microseconds, of many under way.
+    pub(super) fn mean_us(&self) -> Option<f64> {
+        let rates = self.initiator.as_ref()?;
+        Some(rates.mean_ms * 1e3 / self.operations as f64)
+    }
+
     fn new(case: PlannedCase<'_>, operations: u64, client: &CaseTimes) -> Self {
         let [own, one_range, reposts] = [&client.session_ns, &client.large_ns, &client.repost_ns]
             .map(|times| Samples::new(times));
@@ -364,6 +370,8 @@ mod tests {
         assert_eq!(stream.operations, 256);
         let rates = stream.initiator.unwrap();
         assert_eq!(rates.gb_per_s_median, 256.0 * 4096.0 / 20.0, "of 30, 10 and 20 ns");
+        assert_eq!(one_sided(1, false).mean_us(), Some(0.02 / 256.0), "of an operation");
+        assert_eq!(one_sided(1, true).mean_us(), None);
         assert!(stream.operation_us.is_none());
         let latency = one_sided(2, true);
         assert_eq!((latency.operations, latency.operation_us.unwrap().p50), (1, 0.02));

@@ -178,8 +178,8 @@ impl RoundTripEnd<'_, '_> {
         trips: &Range<u64>,
         progress: &Progress,
     ) -> Result<(), Failure> {
-        for (slot, _) in trips.clone().enumerate() {
-            progress.step("");
+        for (slot, trip) in trips.clone().enumerate() {
+            progress.steps(u64::from(self.case.is_counted(trip)));
             let (sent, received) = messages.bytes(slot);
             let slot = slot as u64;
             self.session.write_memory(self.memory, slot * self.stride, sent)?;
@@ -251,7 +251,7 @@ impl RoundTripEnd<'_, '_> {
             let (held, series) = if let Some(socket) = plain {
                 (self.plain_answer(socket, &mut buffer)?, &mut times.raw_ns)
             } else {
-                progress.step("");
+                progress.steps(u64::from(self.case.is_counted(trip)));
                 let next = (ahead > 0 && trip + ahead < trips).then_some(trip + ahead);
                 (self.session_answer(trip, next, &mut posted)?, &mut times.session_ns)
             };

@@ -27,17 +27,28 @@ pub(super) fn measure(
     output: &Output,
     incast: Option<&Incast>,
 ) -> Result<Report, Failure> {
-    let interrupts = Interrupts::listen()?;
-    let mut plain = match plan.baseline {
-        true => Some(PlainSockets::open(connected, plan.mode.is_latency())?),
-        false => None,
-    };
     let progress = match plan.duration_ms {
         None if incast.is_none() => {
             Progress::bar(u64::from(plan.iterations) * plan.sizes.len() as u64)
         }
         // Several ends would overwrite each other's lines.
         None | Some(_) => Progress::none(),
+    };
+    measure_with(connected, plan, output, incast, &progress)
+}
+
+/// Measures all sizes, and counts the measured iterations with `progress`.
+fn measure_with(
+    connected: &mut ConnectedEnd<'_>,
+    plan: &Plan,
+    output: &Output,
+    incast: Option<&Incast>,
+    progress: &Progress,
+) -> Result<Report, Failure> {
+    let interrupts = Interrupts::listen()?;
+    let mut plain = match plan.baseline {
+        true => Some(PlainSockets::open(connected, plan.mode.is_latency())?),
+        false => None,
     };
     let nics = NicWatch::start(connected.session);
     let mut report = Report::new(connected, plan);
@@ -50,7 +61,7 @@ pub(super) fn measure(
             plain: plain.as_mut(),
             barrier: incast.map(|incast| &incast.barrier),
             interrupts: &interrupts,
-            progress: &progress,
+            progress,
             is_interrupted: false,
         };
         let case = measurement.run(connected)?;
@@ -58,8 +69,8 @@ pub(super) fn measure(
         first_message = measurement.parts.next_message();
         if let Some(case) = case {
             match incast {
-                Some(incast) => incast.row(output, &report, &case, &progress)?,
-                None => output.row(&report, &case, report.cases().is_empty(), &progress)?,
+                Some(incast) => incast.row(output, &report, &case, progress)?,
+                None => output.row(&report, &case, report.cases().is_empty(), progress)?,
             }
             report.add(case);
         }
@@ -244,7 +255,12 @@ mod tests {
         };
         connect_both(|connected| {
             let seed = if connected.role == Role::Client { client_seed } else { server_seed };
-            measure(connected, &plan(seed), &Output::nowhere(), None).unwrap()
+            let progress = Progress::hidden();
+            let plan = plan(seed);
+            let report =
+                measure_with(connected, &plan, &Output::nowhere(), None, &progress).unwrap();
+            assert_eq!(progress.count_of_steps(), 2, "warmup is no progress: {mode:?}");
+            report
         })
     }
 

@@ -33,7 +33,7 @@ fn ping(
     let mut sent = vec![0; usize::try_from(case.bytes).unwrap_or(usize::MAX)];
     let Go = connected.link.receive()?;
     for trip in 0..case.iterations {
-        progress.step("");
+        progress.steps(u64::from(case.is_counted(trip)));
         pattern(case, trip).write(Content::Sent, 0, &mut sent);
         let start = Instant::now();
         connected.session.notify(connected.peer(), &sent)?;
@@ -53,7 +53,7 @@ fn pong(
     let mut times = CaseTimes::default();
     connected.link.send(&Go)?;
     for trip in 0..case.iterations {
-        progress.step("");
+        progress.steps(u64::from(case.is_counted(trip)));
         let note = connected.link.next_notification()?;
         connected.session.notify(connected.peer(), &note)?;
         check(case, trip, &note, &mut times);

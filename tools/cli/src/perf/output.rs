@@ -33,7 +33,7 @@ impl Output {
         Self { format: Format::Nothing, page: None }
     }
 
-    /// One size was measured, and goes above the progress.
+    /// Prints the row of one size above the progress.
     pub(super) fn row(
         &self,
         report: &Report,
@@ -54,7 +54,22 @@ impl Output {
         })
     }
 
-    /// Everything is over.
+    /// Checks, before anything is measured, that the page can be written.
+    pub(super) fn check_page(&self) -> Result<(), Failure> {
+        let Some(path) = &self.page else { return Ok(()) };
+        let is_new = !path.exists();
+        let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let removed = opened.and_then(|_| match is_new {
+            true => std::fs::remove_file(path),
+            false => Ok(()),
+        });
+        removed.map_err(|error| {
+            let shown = path.display();
+            Failure::Usage(format!("--html {shown}: {error}; name a file that this user may write"))
+        })
+    }
+
+    /// Prints the end of the report, and writes the page.
     pub(super) fn end(&self, report: &Report) -> Result<(), Failure> {
         if let Some(path) = &self.page {
             let what = format!("writing {}", path.display());

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 /// Measures, and prints the report.
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let output = args.output();
+    output.check_page()?;
     if args.pairs {
         return pairs::measure(args, output.format);
     }

@@ -107,9 +107,9 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
     text += match report.mode {
         Mode::OneSided(_) => {
             "As the client sees it: from posting operations on the server's memory until every \
-             byte is in place, while the server's program waits. repost: processor time of the \
-             client's thread for posting an operation once more; ratio: time by that of the same \
-             bytes in one range, in turns."
+             byte is in place, while the server's program waits. us/op: mean time of an iteration \
+             by its operations. repost: processor time of the client's thread for posting an \
+             operation once more; ratio: time by that of the same bytes in one range, in turns."
         }
         Mode::Notifications => {
             "Half of a round trip as the client sees it: from sending a notification until the \
@@ -120,24 +120,23 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
              received and sent again by the server, is in place."
         }
         Mode::Bidirectional => {
-            "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. \
-             server, client: from \"go\" until what that end receives is in place; both: all bytes \
-             by the time of the end that is later."
+            "GB/s (10^9 bytes a second): median. server, client: from \"go\" until all bytes that \
+             this end receives are in place; both: all bytes by the time of the later end."
         }
         Mode::Throughput if report.is_incast() => {
             "GB/s (10^9 bytes a second), medians. all: the bytes of all clients, from their common \
              \"go\" until the last byte of the last one is in place; slowest, fastest: one client."
         }
         Mode::Throughput | Mode::Messages(_) => {
-            "GB/s (10^9 bytes a second): median, and p99, which 99 of 100 iterations reached. \
-             recv: from the receiver's \"go\" until the last byte is in place; send: from \"go\" \
-             until the send is complete."
+            "GB/s (10^9 bytes a second): median. p99: 99 of 100 iterations were at least this \
+             fast. recv: from the receiver's \"go\" until the last byte is in place; send: from \
+             \"go\" until the send is complete."
         }
     };
     let has_sender =
         matches!(report.mode, Mode::Throughput | Mode::Messages(_)) && !report.is_incast();
     if has_sender && cases.iter().any(|case| case.sender.is_none()) {
-        text += " Without a rate of the sends: they were complete before the bytes were there.";
+        text += " No send rate is shown: the sends finished before the data arrived (buffered).";
     }
     if matches!(report.mode, Mode::Messages(_)) {
         text += &format!(
@@ -150,7 +149,7 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
         text += " Posts of receives are part of the time.";
     }
     if report.idle_ms > 0 {
-        text += " The time in which nothing was done is taken off.";
+        text += " The idle time is subtracted.";
     }
     if has_baseline {
         text += " raw: plain sockets that block, in the same run, in turns";

@@ -89,7 +89,7 @@ fn take_turns(
             }
             tracing::debug!(iteration, path = path.name(), bytes, nanos, "iteration");
         }
-        progress.step("");
+        progress.steps(u64::from(case.is_counted(iteration)));
     }
     Ok(times)
 }

@@ -5,6 +5,8 @@ use std::io::Write;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tcpx_core::{Session, SessionOptions};
+use tcpx_diagnosis::variables::process_env;
+use tcpx_doctor::environment::misspelt_variables;
 
 use super::args::EndsArgs;
 use super::connected_end::ConnectedEnd;
@@ -57,6 +59,11 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
     /// `print` gets the result, unless another process started this end and prints it.
     pub(crate) fn run(&self, print: impl Fn(T) -> Result<(), Failure>) -> Result<(), Failure> {
         let (budget, server) = self.ends.begin(self.command)?;
+        if !self.ends.is_started_end() {
+            for finding in misspelt_variables(&process_env()) {
+                tracing::warn!("{} (see: tcpx explain {})", finding.seen, finding.id);
+            }
+        }
         if self.ends.forever {
             return self.serve_forever(print);
         }

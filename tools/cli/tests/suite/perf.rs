@@ -256,6 +256,17 @@ fn many_messages_are_compared_with_large_ones_of_the_same_bytes() {
 }
 
 #[test]
+fn a_misspelt_variable_is_reported_and_figures_are_explained() {
+    let words = ["perf", "--size", "64K", "--iters", "2"];
+    let finished = Tcpx::new(&words).env("TCPX_CHANNEL", "2").run();
+    assert_eq!(finished.status, Some(0), "{finished}");
+    let warning = "TCPX_CHANNEL is set; did you mean TCPX_CHANNELS? (see: tcpx explain TCPX-110)";
+    assert_eq!(finished.stderr.matches(warning).count(), 1, "{finished}");
+    let text = finished.stdout.replace('\n', " ");
+    assert!(text.contains("p99: 99 of 100 iterations were at least this fast."), "{finished}");
+}
+
+#[test]
 fn flags_of_batches_that_make_no_sense_are_refused() {
     for flags in [
         &["--messages", "0"][..],

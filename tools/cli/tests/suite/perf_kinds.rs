@@ -132,7 +132,8 @@ fn a_page_shows_it_without_anything_else() {
     }
     assert_eq!(text.matches("<svg").count(), text.matches("</svg>").count());
     let nowhere = Tcpx::new(&["perf", "--html", "/nowhere/page.html", "--size", "1K"]).run();
-    assert!(nowhere.stderr.contains("writing /nowhere/page.html"), "{nowhere}");
+    nowhere.expect_error(&["--html /nowhere/page.html: ", "may write"]);
+    assert_eq!((nowhere.status, nowhere.stdout.as_str()), (Some(2), ""), "before it measures");
 }
 
 #[test]
@@ -207,5 +208,9 @@ fn flags_that_do_not_go_together_are_refused() {
     ] {
         let finished = Tcpx::new(&[&["perf"], flags].concat()).run();
         assert_eq!(finished.status, Some(2), "{flags:?}: {finished}");
+        if flags.contains(&"--clients") {
+            let words = "--clients cannot be combined with --forever, and needs `server`";
+            finished.expect_error(&[words]);
+        }
     }
 }

@@ -109,7 +109,7 @@ fn the_table_has_a_column_for_each_figure() {
         finished.stdout
     };
     for (flags, headings) in [
-        (&["--scattered"][..], &["GB/s", "mean ms"][..]),
+        (&["--scattered"][..], &["GB/s", "us/op"][..]),
         (&["--latency"], &["p50 us", "p90 us", "p99 us", "p99.9 us"]),
     ] {
         let text = run(flags);

@@ -22,6 +22,9 @@ const TEST_PREFIXES: [&str; 6] = [
     "TCPX_PEER_LOOPBACK",
 ];
 
+/// Text of a finding before the known name.
+const DID_YOU_MEAN: &str = "did you mean ";
+
 /// Returns the findings about `env` for the hardware plugin: about values, by
 /// [`tcpx_diagnosis::variables::lint`], and about unknown names that resemble the plugin's.
 ///
@@ -63,6 +66,14 @@ pub(super) fn is_known(name: &str) -> bool {
         || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Returns the findings about variables of `env` whose names are similar to known ones and have a
+/// prefix of the plugin or of this library: they have no effect.
+#[must_use]
+pub fn misspelt_variables(env: &Env) -> Vec<Finding> {
+    let remarks = unknown_names(env).into_iter();
+    remarks.map(|remark| remark.finding).filter(|it| it.seen.contains(DID_YOU_MEAN)).collect()
+}
+
 /// Returns the finding about a name that the tables lack: it is a mistake if it has a prefix of the
 /// plugin or of this library, or is similar to a known name.
 fn lint_unknown(name: &str) -> Option<Finding> {
@@ -75,7 +86,7 @@ fn lint_unknown(name: &str) -> Option<Finding> {
         Some((_, nearest)) => {
             let mut finding = Finding::new(
                 &table::VARIABLE_UNKNOWN,
-                format!("{name} is set; did you mean {nearest}?"),
+                format!("{name} is set; {DID_YOU_MEAN}{nearest}?"),
             );
             finding.cure.insert(0, format!("export {nearest}=\"${name}\""));
             finding

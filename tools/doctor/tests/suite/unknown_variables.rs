@@ -1,7 +1,7 @@
 //! Findings about names of variables.
 
 use tcpx_diagnosis::variables::{self, Env};
-use tcpx_doctor::environment::lint;
+use tcpx_doctor::environment::{lint, misspelt_variables};
 
 use crate::fixture::codes;
 use crate::fixture::profile_lint::{CPUS, INTERFACES, ProfileLint};
@@ -39,6 +39,15 @@ fn misspelt_variables_get_the_nearest_name() {
         LINT.with(&[("PATH", "/bin"), ("NCCL_TOPO_FILE", "/x"), ("NCCL_DEBUG", "INFO")]),
         []
     );
+}
+
+#[test]
+fn only_similar_names_are_misspelt() {
+    let env = ["TCPX_CHANNEL", "TCPX_CHANNELS", "NCCL_TCPX_ZZZZZZZZZZ", "PATH"];
+    let env: Env = env.map(|name| (name.to_owned(), "2".to_owned())).into();
+    let findings = misspelt_variables(&env);
+    let seen: Vec<&str> = findings.iter().map(|finding| finding.seen.as_str()).collect();
+    assert_eq!(seen, ["TCPX_CHANNEL is set; did you mean TCPX_CHANNELS?"]);
 }
 
 #[test]

@@ -38,7 +38,9 @@ pub(super) fn measure(
         let measured = turn.iterations.clone().zip(nanos).filter(is_counted);
         series.extend(measured.map(|(_, nanos)| nanos));
         times.note(mismatch, turn.iterations.start, turn.payload.bytes, "reads");
-        progress.step("");
+        if turn.layout == Layout::Ranges {
+            progress.steps(end.case.counted_of(&turn.iterations));
+        }
     }
     let mut turn = turns.last().cloned().unwrap_or_else(|| end.repost_turn());
     if end.case.is_first {

@@ -2,7 +2,7 @@
 
 use tcpx_core::{ExportOptions, RemoteAccess};
 
-use super::end::{ExportedKey, OneSidedEnd, Turn, TurnEnd};
+use super::end::{ExportedKey, Layout, OneSidedEnd, Turn, TurnEnd};
 use crate::failure::Failure;
 use crate::output::Progress;
 use crate::perf::pattern::Content;
@@ -28,7 +28,9 @@ pub(super) fn serve(
     let mut times = CaseTimes::default();
     for turn in end.turns() {
         serve_turn(link, end, &turn, &mut times)?;
-        progress.step("");
+        if turn.layout == Layout::Ranges {
+            progress.steps(end.case.counted_of(&turn.iterations));
+        }
     }
     if end.case.is_first {
         serve_turn(link, end, &end.repost_turn(), &mut times)?;
