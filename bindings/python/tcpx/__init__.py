@@ -14,7 +14,7 @@ makes memory known, and its `descriptor` lets other agents read or write it. Eve
 `Transfer`, which `await` and `Transfer.wait` understand. Errors are `tcpx.Error`.
 """
 
-from ._agent import Agent, Notification, Notifications, Peer
+from ._agent import Agent
 from ._errors import (
     BadMemory,
     Cancelled,
@@ -26,6 +26,7 @@ from ._errors import (
     Timeout,
 )
 from ._memory import Buffer, Region, Remote
+from ._peers import Notification, Notifications, Peer
 from ._transfer import Transfer
 
 __all__ = [

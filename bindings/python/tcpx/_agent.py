@@ -13,11 +13,13 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import NamedTuple, Union
 
 from . import _native
-from ._errors import Closed, ConfigError, Error, PeerLost, Timeout
+from ._arrivals import Arrivals
+from ._errors import Closed, ConfigError, Timeout
+from ._loops import Loops
 from ._memory import Access, Buffer, Region, Remote, RemoteLike, range_of, remote_of
+from ._peers import Notification, Notifications, Peer, PeerLike
 from ._transfer import Transfer
 
 # Number of events that are taken out at a time.
@@ -27,47 +29,6 @@ _MANY = 64
 
 _numbers = itertools.count(1)
 _live: weakref.WeakSet[Agent] = weakref.WeakSet()
-
-
-class Notification(NamedTuple):
-    """Bytes that a peer has sent for this program to read."""
-
-    peer: str
-    """Name of the sender."""
-    data: bytes
-    """0 to 65,536 bytes."""
-
-
-class Peer:
-    """Another agent, as this one knows it. Calls take the peer or its name."""
-
-    __slots__ = ("_agent", "name")
-
-    def __init__(self, agent: Agent, name: str) -> None:
-        self._agent = agent
-        self.name = name
-
-    @property
-    def state(self) -> str:
-        """Returns "connecting", "up", "leaving", "parted", "failed" or "unknown"."""
-        return self._agent._session.peer_state(self.name)[0]
-
-    def connect(self) -> Transfer:
-        """Connects to the peer: done when it is up. See `Agent.connect`."""
-        return self._agent.connect(self)
-
-    def disconnect(self) -> None:
-        """Says goodbye to the peer. See `Agent.disconnect`."""
-        self._agent.disconnect(self)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return f"<tcpx.Peer {self.name}>"
-
-
-PeerLike = Union[str, Peer]
 
 
 class Agent:
@@ -120,7 +81,7 @@ class Agent:
         self._closed = True
         if name is None:
             name = f"{socket.gethostname()[:32]}-{os.getpid()}-{next(_numbers)}"
-        self.name = name
+        self.name: str = name
         self._session = _native.Session(name, options)
         self._closed = False
         self._process = os.getpid()
@@ -128,20 +89,15 @@ class Agent:
         self._exports: set[Buffer] = set()
         # Names of peers by the owner that their descriptors name.
         self._owners: dict[bytes, str] = {}
-        # Names of peers that this agent can connect to.
-        self._added: set[str] = set()
         self._contexts = itertools.count(1)
         # Everything that has not ended, so that it goes on when the program drops it.
         self._under_way: dict[int, Transfer] = {}
         # How many are under way when it pays to look which have ended.
         self._tidy_at = _MANY
-        # Those that wait for their peer.
-        self._arriving: dict[str, list[Transfer]] = {}
+        self._arrivals = Arrivals(self._session)
         self._notes: deque[Notification] = deque()
         self._note_waiters: list[Callable[[], None]] = []
-        # Descriptors by the loops that watch them, and the loop that was last seen.
-        self._watched: dict[asyncio.AbstractEventLoop, int] = {}
-        self._last_loop: asyncio.AbstractEventLoop | None = None
+        self._loops = Loops(self)
         _live.add(self)
 
     # Peers
@@ -163,9 +119,7 @@ class Agent:
         """
         name, owner = self._session.add(address, name)
         self._owners[owner] = name
-        self._added.add(name)
-        if self._session.peer_state(name)[0] not in ("up", "connecting"):
-            self._session.start_connect(name)
+        self._arrivals.add_peer(name)
         return Peer(self, name)
 
     def peer(self, name: str) -> Peer:
@@ -387,44 +341,12 @@ class Agent:
     def _begin(self, transfer: Transfer) -> None:
         """Starts a transfer, at once or when its peer is up."""
         self._under_way[transfer._context] = transfer
-        self._arriving.setdefault(transfer._peer, []).append(transfer)
-        self._advance(transfer._peer)
+        self._arrivals.add(transfer)
         if transfer._operation is None and not transfer._done:
             loop = asyncio._get_running_loop()
             if loop is not None:
-                self._watch(loop)
+                self._loops.watch(loop)
         self._tidy()
-
-    def _advance(self, peer: str) -> None:
-        """Starts or ends what waits for a peer, if it is up or cannot be reached."""
-        if peer not in self._arriving:
-            return
-        try:
-            state, error = self._session.peer_state(peer)
-            if state in ("unknown", "parted", "failed") and peer in self._added:
-                # An attempt that failed before counts for those that saw it.
-                is_new = not all(each._tried for each in self._arriving[peer])
-                if state != "failed" or is_new:
-                    self._session.start_connect(peer)
-                    state = "connecting"
-        except Error as failure:
-            state, error = "failed", failure
-        for each in self._arriving[peer]:
-            each._tried = True
-        if state not in ("up", "failed"):
-            return
-        for transfer in self._arriving.pop(peer):
-            if transfer._done:
-                continue
-            if state == "failed":
-                transfer._finish(error or PeerLost(f"peer {peer} cannot be reached"))
-            elif transfer._start is None:
-                transfer._finish(None)
-            else:
-                try:
-                    transfer._operation = transfer._start(transfer._context)
-                except Error as failure:
-                    transfer._finish(failure)
 
     def _wait_for_start(self, transfer: Transfer, timeout: float | None) -> float | None:
         """Waits until a transfer's peer is up. Returns what is left of the time."""
@@ -462,38 +384,11 @@ class Agent:
                 transfer = self._under_way.get(context)
                 if transfer is not None:
                     transfer._finish(error)
-        for peer in list(self._arriving):
-            self._advance(peer)
+        self._arrivals.advance()
         if self._note_waiters:
             waiters, self._note_waiters = self._note_waiters, []
             for wake in waiters:
                 wake()
-
-    # Event loops
-
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Has a loop take events out when there are some."""
-        if loop is self._last_loop:
-            return
-        if loop not in self._watched:
-            for old in [old for old in self._watched if old.is_closed()]:
-                os.close(self._watched.pop(old))
-            # A descriptor of the loop's own: it may outlive the session's.
-            descriptor = os.dup(self._session.event_fd())
-            self._watched[loop] = descriptor
-            loop.add_reader(descriptor, _drain_of, weakref.ref(self), loop, descriptor)
-        self._last_loop = loop
-
-    def _call(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-        """Calls back in the thread of a loop, at once if this is it."""
-        if asyncio._get_running_loop() is loop:
-            callback()
-            return
-        try:
-            loop.call_soon_threadsafe(callback)
-        except RuntimeError:
-            # The loop is closed, and with it all that waited in it.
-            pass
 
     # End
 
@@ -533,17 +428,12 @@ class Agent:
         for transfer in list(self._under_way.values()):
             transfer._look()
             transfer._finish(Closed("the agent was closed"))
-        self._arriving.clear()
+        self._arrivals.clear()
         self._exports.clear()
         waiters, self._note_waiters = self._note_waiters, []
         for wake in waiters:
             wake()
-        while self._watched:
-            loop, descriptor = self._watched.popitem()
-            if loop.is_closed():
-                os.close(descriptor)
-            else:
-                self._call(loop, lambda loop=loop, it=descriptor: _unwatch(loop, it))  # type: ignore[misc]
+        self._loops.close()
 
     def __enter__(self) -> Agent:
         return self
@@ -575,70 +465,6 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<tcpx.Agent {self.name}{', closed' if self._closed else ''}>"
-
-
-class Notifications:
-    """Iterator over the notifications of an agent. See `Agent.notifications`."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-
-    def __aiter__(self) -> Notifications:
-        return self
-
-    async def __anext__(self) -> Notification:
-        agent = self._agent
-        while True:
-            note = None if agent._closed else agent._take_note()
-            if note is not None:
-                return note
-            if agent._closed:
-                raise StopAsyncIteration
-            loop = asyncio.get_running_loop()
-            agent._watch(loop)
-            future: asyncio.Future[None] = loop.create_future()
-
-            def wake(loop: asyncio.AbstractEventLoop = loop, it: asyncio.Future[None] = future) -> None:
-                agent._call(loop, lambda: None if it.done() else it.set_result(None))
-
-            agent._note_waiters.append(wake)
-            # One may have come while this one began to wait, and another loop have been woken.
-            note = agent._take_note()
-            if note is not None:
-                if wake in agent._note_waiters:
-                    agent._note_waiters.remove(wake)
-                return note
-            try:
-                await future
-            finally:
-                if wake in agent._note_waiters:
-                    agent._note_waiters.remove(wake)
-
-    def __iter__(self) -> Notifications:
-        return self
-
-    def __next__(self) -> Notification:
-        if self._agent._closed:
-            raise StopIteration
-        try:
-            return self._agent.wait_notification()
-        except Closed:
-            raise StopIteration from None
-
-
-def _drain_of(
-    ref: weakref.ref[Agent], loop: asyncio.AbstractEventLoop, descriptor: int
-) -> None:
-    agent = ref()
-    if agent is None or agent._closed:
-        loop.remove_reader(descriptor)
-    else:
-        agent._drain()
-
-
-def _unwatch(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
-    loop.remove_reader(descriptor)
-    os.close(descriptor)
 
 
 @atexit.register

@@ -19,9 +19,9 @@ class Region:
     __slots__ = ("buffer", "nbytes", "offset")
 
     def __init__(self, buffer: Buffer, offset: int, nbytes: int) -> None:
-        self.buffer = buffer
-        self.offset = offset
-        self.nbytes = nbytes
+        self.buffer: Buffer = buffer
+        self.offset: int = offset
+        self.nbytes: int = nbytes
 
 
 class Buffer:
@@ -33,9 +33,9 @@ class Buffer:
     """
 
     def __init__(self, agent: Agent, memory: _native.Memory, access: Access) -> None:
-        self._agent = agent
-        self._memory = memory
-        self._access = access
+        self._agent: Agent = agent
+        self._memory: _native.Memory = memory
+        self._access: Access = access
         self._descriptor: bytes | None = None
 
     @property
@@ -114,10 +114,10 @@ class Remote:
     __slots__ = ("_key", "descriptor", "nbytes", "offset")
 
     def __init__(self, descriptor: bytes, offset: int = 0, nbytes: int | None = None) -> None:
-        self.descriptor = descriptor
-        self._key = _native.Key(descriptor)
-        self.offset = offset
-        self.nbytes = self._key.nbytes - offset if nbytes is None else nbytes
+        self.descriptor: bytes = descriptor
+        self._key: _native.Key = _native.Key(descriptor)
+        self.offset: int = offset
+        self.nbytes: int = self._key.nbytes - offset if nbytes is None else nbytes
 
     @property
     def access(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from ._errors import Cancelled, Timeout
+from ._loops import call_in
 
 if TYPE_CHECKING:
     from . import _native
@@ -116,14 +117,14 @@ class Transfer:
     def _woken(self) -> Generator[object, None, None]:
         """Waits in the running loop until the end is known."""
         loop = asyncio.get_running_loop()
-        self._agent._watch(loop)
+        self._agent._loops.watch(loop)
         future: asyncio.Future[None] = loop.create_future()
 
         def wake() -> None:
             if not future.done():
                 future.set_result(None)
 
-        self._callbacks.append(lambda: self._agent._call(loop, wake))
+        self._callbacks.append(lambda: call_in(loop, wake))
         if self._done:
             # Another thread has seen the end meanwhile.
             return

@@ -61,7 +61,7 @@ async def measure(address: bytes, descriptor: bytes, nbytes: int, seconds: float
             print(f"{name}: {rate:.2f} GB/s")
         view[:] = bytes(nbytes)
         await agent.read(buffer, descriptor)
-        if view != pattern[:nbytes]:
+        if view.tobytes() != pattern[:nbytes]:
             raise SystemExit("error: what came back is not what was written")
         print("every byte came back as it was written")
         buffer.close()
