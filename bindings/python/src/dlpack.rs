@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
 //! Memory of tensors that offer DLPack: torch, jax, cupy, and arrays of numpy.
 //!
-//! The capsule is not consumed but held: whoever frees it last gives the tensor back, by the
+//! The capsule is not consumed but held: its last owner gives the tensor back, by the
 //! capsule's own destructor.
 
 use std::ffi::{CStr, c_void};

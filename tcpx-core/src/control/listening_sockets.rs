@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn many_find_room_before_anybody_takes_them() {
+    fn many_connections_have_room_before_they_are_accepted() {
         let sockets = ListeningSockets::bind("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
         let longest = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
         let count = longest.trim().parse::<usize>().unwrap().min(300);

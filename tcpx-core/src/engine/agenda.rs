@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(round(&mut agenda, now), [keys[0]]);
         assert!(
             !agenda.mark_awaiting(None) && round(&mut agenda, now).is_empty(),
-            "nobody asked again"
+            "it was not asked again"
         );
         agenda.reschedule(keys[1], waits);
         agenda.reschedule(keys[1], Attention::default());

@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn id(calls: &mut HungCalls, call: BlockingCall) -> String {
-        let (_, error) = calls.news(long(call, CALL_TIMEOUT)).expect("nobody was told");
+        let (_, error) = calls.news(long(call, CALL_TIMEOUT)).expect("it was not reported");
         error.id().expect("it has one").to_string()
     }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_daemon_that_never_was_there() {
+    fn no_call_waits_for_a_daemon_that_never_ran() {
         let (workers, mut calls) = (Workers::default(), HungCalls::default());
         for missing in ["TCPX-501", "TCPX-503"] {
             calls.inquiry = DaemonInquiry::default();

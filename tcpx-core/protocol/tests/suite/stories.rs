@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn nobody_gets_at_more_than_is_exported(story in story()) {
+    fn no_peer_reaches_more_than_is_exported(story in story()) {
         tell(story);
     }
 
@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     #[ignore = "deep: 5,000 stories"]
-    fn nobody_gets_at_more_than_is_exported_in_many_stories(story in story()) {
+    fn no_peer_reaches_more_than_is_exported_in_many_stories(story in story()) {
         tell(story);
     }
 

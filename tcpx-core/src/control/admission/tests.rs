@@ -21,7 +21,7 @@ fn strangers_get_a_quarter_of_the_files_that_may_be_opened() {
 }
 
 #[test]
-fn the_address_that_has_most_gives_way_and_nobody_who_is_proven() {
+fn the_address_with_most_connections_gives_way_and_no_proven_peer() {
     let proven = |host| Occupant { is_proven: true, ..aged(host, 9_000) };
     for (from, table, expected) in [
         (1, vec![], Admission::Free),

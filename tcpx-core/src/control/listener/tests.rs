@@ -38,7 +38,7 @@ fn a_peer_comes_in_past_silent_connections_on_real_sockets() {
 }
 
 #[test]
-fn silent_connections_are_looked_at_together_and_nobody_is_driven_who_says_nothing() {
+fn silent_connections_are_polled_together_and_not_driven() {
     let ours = identity();
     let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let address = listener.address().unwrap();
@@ -79,7 +79,7 @@ fn the_system_says_when_it_is_time_to_look() {
     listener.watch(&poller);
     assert_eq!(listener.attention(), Attention::default());
     let stream = TcpStream::connect(listener.address().unwrap()).unwrap();
-    assert!(is_told(&poller), "somebody comes");
+    assert!(is_told(&poller), "a connection comes");
     while listener.progress(Instant::now(), &ours) {}
     assert!(listener.attention().timeout.is_some(), "it has said no hello yet");
     drop(stream);
@@ -140,7 +140,7 @@ fn a_hello_that_is_here_but_unread_keeps_its_place() {
         let stream = TcpStream::connect(address).unwrap();
         listener.admit(stream, address, now, &ours);
     }
-    assert!(listener.proven.contains_key(&number), "it was read before anybody had to go");
+    assert!(listener.proven.contains_key(&number), "it was read before any was evicted");
     assert!(listener.unproven.len() <= MAX_HANDSHAKES);
 }
 
@@ -172,7 +172,7 @@ fn who_finds_no_room_comes_again_and_gets_in() {
 }
 
 #[test]
-fn an_address_that_says_nothing_keeps_nobody_from_the_next() {
+fn a_silent_address_delays_no_other() {
     let (ours, theirs) = (identity(), identity());
     // Accepts connections and never speaks.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

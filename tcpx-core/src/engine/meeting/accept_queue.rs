@@ -267,7 +267,7 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
     }
 
     /// Returns why an accept has found no peer.
-    pub(super) fn why_nobody(&self) -> String {
+    pub(super) fn why_none(&self) -> String {
         let names: Vec<&str> =
             self.unclaimed.iter().map(|waiting| waiting.given.as_str()).collect();
         let mut why = match names.as_slice() {

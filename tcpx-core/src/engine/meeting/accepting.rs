@@ -79,7 +79,7 @@ impl Engine {
     /// Ends an accept for which no peer came in time.
     pub(crate) fn accept_overdue(&mut self, accept: &Accept, waited: Duration) -> Error {
         self.meeting.accept_queue.stop_accept(accept);
-        let mut why = self.meeting.accept_queue.why_nobody();
+        let mut why = self.meeting.accept_queue.why_none();
         if let Some(name) = accept.name()
             && self.meeting.infos.contains_key(name)
             && self.meeting.accept_queue.is_waiting(name)
@@ -272,7 +272,7 @@ impl Engine {
         }
         match listener.take_in(handshake) {
             Ok(()) => self.meeting.is_listener_due = true,
-            Err(error) => tracing::warn!(%error, "somebody who came in was dropped"),
+            Err(error) => tracing::warn!(%error, "an incoming peer was dropped"),
         }
     }
 

@@ -180,7 +180,7 @@ mod tests {
         let mut running = attempts.take_running();
         running[1].peer = Some(PeerKey::default());
         attempts.go_on(running);
-        assert_eq!(attempts.take_accepts_of_any().len(), 2, "somebody has come for the other");
+        assert_eq!(attempts.take_accepts_of_any().len(), 2, "a peer has come for the other");
         assert!(attempts.awaits_any() && attempts.next_of_any().is_none());
         attempts.accept_of_any_ended(Ok("b".to_owned()));
         attempts.accept_of_any_ended(Err(Error::Closed));

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_several_names_is_called_by_the_first() {
+    fn a_peer_with_several_names_is_called_by_the_first() {
         let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
         assert_eq!(names.stranger(&info(1)).as_deref(), Some("a"));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_connection_info_is_nobody_elses() {
+    fn forged_connection_info_takes_no_other_peers_name() {
         let names = PeerNames::default();
         assert_eq!(names.load("a", info(1)), "a");
         let forged = ConnInfo { secret: LISTENERS, ..info(1) };
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stays_when_it_is_forgotten_keeps_its_name() {
+    fn a_peer_that_stays_when_it_is_forgotten_keeps_its_name() {
         let names = PeerNames::default();
         for name in ["a", "b", "c"] {
             assert_eq!(names.load(name, info(1)), "a");

@@ -25,7 +25,7 @@ fn told(poller: &Poller) -> Vec<IoEvent> {
 fn heard(poller: &Poller) -> Vec<IoEvent> {
     let (mut events, began) = (Vec::new(), Instant::now());
     while events.is_empty() {
-        assert!(began.elapsed() < LONG, "nothing is told");
+        assert!(began.elapsed() < LONG, "nothing is reported");
         poller.wait(LONG, &mut events);
     }
     events
@@ -63,9 +63,9 @@ fn who_is_not_watched_any_more_is_not_told_of() {
 }
 
 #[test]
-fn whoever_waits_is_woken_and_so_is_who_begins_to() {
+fn a_waiting_thread_is_woken_and_so_is_one_that_begins_to_wait() {
     let poller = Poller::new().unwrap();
-    assert!(!poller.wake(), "nobody waits");
+    assert!(!poller.wake(), "no thread waits");
     let began = Instant::now();
     poller.wait(LONG, &mut Vec::new());
     poller.take_work();
@@ -111,7 +111,7 @@ fn an_old_kernel_is_asked_at_the_end_of_a_short_wait() {
 }
 
 #[test]
-fn a_wake_is_for_the_one_that_leads_whoever_looks_before() {
+fn a_wake_is_for_the_leader_even_if_another_thread_polls_first() {
     let poller = Poller::new().unwrap();
     let began = Instant::now();
     let is_over = AtomicBool::new(false);

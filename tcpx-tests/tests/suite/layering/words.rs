@@ -7,23 +7,23 @@ use super::comments::files_of;
 
 /// Phrases, and how often each may occur: most of them in texts of errors and tests.
 const PHRASES: [(&str, usize); 12] = [
-    ("nobody", 18),
-    ("somebody", 3),
-    ("anybody", 3),
-    ("everybody", 2),
-    ("whoever", 9),
+    ("nobody", 5),
+    ("somebody", 0),
+    ("anybody", 0),
+    ("everybody", 1),
+    ("whoever", 2),
     ("so many", 0),
     ("of which", 1),
-    ("is told", 7),
+    ("is told", 1),
     ("are told", 0),
-    ("as far as", 4),
-    ("what is to be", 2),
+    ("as far as", 0),
+    ("what is to be", 0),
     ("so long as", 0),
 ];
 /// How many files of Rust may begin with a question word.
 const QUESTIONS: usize = 0;
 /// A count that has fallen by more than this lowers its limit.
-const SLACK: usize = 5;
+const SLACK: usize = 2;
 
 /// How often a phrase occurs in a text, as words of their own.
 fn count(text: &str, phrase: &str) -> usize {

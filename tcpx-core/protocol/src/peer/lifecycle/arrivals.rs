@@ -193,7 +193,7 @@ mod tests {
             (1..1_000)
                 .map(|looks| (looks, self.look(samples)))
                 .find(|(_, judgement)| *judgement != Judgement::Nothing)
-                .expect("it is told")
+                .expect("it is reported")
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         let mut looks = Looks::new(Some(TIMEOUT), 2);
         let samples = [idle(7), waiting(5)];
         assert_eq!(looks.until_told(&samples), (4, Judgement::Ask));
-        assert!(looks.arrivals.hear(&[9, 6]), "on channel 0 nobody waits");
+        assert!(looks.arrivals.hear(&[9, 6]), "nothing waits on channel 0");
         let waited = 14 * SECOND;
         let loss = Loss { channel: 1, sent: 6, arrived: 5, waited };
         assert_eq!(looks.until_told(&samples), (11, Judgement::Lost(loss)));
@@ -280,7 +280,7 @@ mod tests {
         assert!(looks.arrivals.hear(&[6]));
         assert_eq!(looks.look(&[waiting(5)]), Judgement::Nothing);
         looks.now += Duration::from_secs(3_600);
-        assert_eq!(looks.look(&[waiting(5)]), Judgement::Nothing, "nobody was there");
+        assert_eq!(looks.look(&[waiting(5)]), Judgement::Nothing, "the process was stopped");
         for _ in 0..100 {
             looks.now += SECOND;
             let judgement = looks.arrivals.look(&[waiting(5)], true, looks.now);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_timeout_nobody_is_asked() {
+    fn without_a_timeout_no_peer_is_asked() {
         let mut looks = Looks::new(None, 1);
         assert!((0..10_000).all(|_| looks.look(&[waiting(5)]) == Judgement::Nothing));
     }

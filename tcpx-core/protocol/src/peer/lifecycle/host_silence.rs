@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_while_nobody_looked_does_not_count_for_what_was_sent_after() {
+    fn an_old_acknowledgement_does_not_count_for_what_was_sent_after() {
         let start = Instant::now();
         let mut host = HostSilence::new(Some(TIMEOUT), PAUSE, start);
         assert_eq!(host.look(Some(ms(0)), ms(0), start), None);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sends_more_than_there_is_room_for_is_found_out() {
+    fn notifications_beyond_the_credit_are_a_violation() {
         let mut notes = keeping(1 << 20, 1000);
         assert_eq!((notes.incoming.first_grant(), notes.incoming.granted()), (None, 1000));
         assert!(notes.handle_note(436) && notes.handle_note(436) && !notes.handle_note(0));
@@ -230,7 +230,7 @@ mod tests {
         /// A link, and a program that takes some now and then: no more is kept than there is room
         /// for, and when all was taken the next one goes, whatever others hold.
         #[test]
-        fn nothing_is_lost_and_nobody_waits_for_ever(
+        fn nothing_is_lost_and_no_notification_waits_for_ever(
             most in (128u64 << 10)..(1 << 20),
             budget in prop_oneof![Just(0u64), 0u64..(4 << 20)],
             steps in proptest::collection::vec(

@@ -236,7 +236,7 @@ fn what_goes_ahead_meets_a_receive_that_waits_to_be_announced() {
 }
 
 #[test]
-fn a_backlog_of_one_peer_takes_what_nobody_else_needs() {
+fn a_backlog_of_one_peer_takes_what_no_other_needs() {
     let mut both =
         Quick::new(Setting { kept: FlowSetting { bytes: 64 << 20, ..KEEPS_ALL }, ..SETTING });
     (0..100_000).for_each(|tag| both.post(0, Direction::Receive, tag));
@@ -310,7 +310,7 @@ fn peers_share_a_budget_and_each_has_something_of_its_own() {
 }
 
 #[test]
-fn whoever_announces_more_than_it_may_is_no_peer() {
+fn receives_beyond_the_credit_are_a_violation() {
     let (mut protocol, allowed) = prey(&PeerBudget::new(0));
     assert_eq!(send_all_ready(&mut protocol, allowed), LEAST_POSTED_RECEIVES);
     protocol.handle_frame(announce(1 << 40, 0, 1), &mut no_exports());

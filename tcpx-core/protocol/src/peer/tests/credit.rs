@@ -90,7 +90,7 @@ fn a_channel_begins_without_credit_where_others_have_all_of_it() {
     assert_eq!((send_all(&mut pair), sends(&mut pair, 2)), (2, None));
     pair.ends[1].round().unwrap();
     pair.deliver_all().unwrap();
-    assert_eq!(sends(&mut pair, 2), None, "nobody has given anything back");
+    assert_eq!(sends(&mut pair, 2), None, "nothing was given back");
     pair.settle().unwrap();
     assert!(pair.ends[0].posted.values().all(|posted| posted.end.is_some()));
 }

@@ -169,7 +169,7 @@ fn who_leaves_when_the_peer_may_be_up_says_goodbye_when_it_is_up_itself() {
 }
 
 #[test]
-fn the_goodbye_of_a_peer_that_nobody_has_asked_for_waits_for_its_name() {
+fn the_goodbye_of_an_unclaimed_peer_waits_for_its_name() {
     let mut pair = Pair::up([SETTING, Setting { is_named: false, ..SETTING }]);
     pair.ends[0].disconnect().unwrap();
     pair.settle().unwrap();
@@ -179,7 +179,7 @@ fn the_goodbye_of_a_peer_that_nobody_has_asked_for_waits_for_its_name() {
 }
 
 #[test]
-fn a_peer_that_nobody_asks_for_must_come_up_in_its_time() {
+fn an_unclaimed_peer_must_come_up_in_its_time() {
     let mut pair = Pair::new([SETTING, Setting { is_named: false, ..SETTING }]);
     pair.deliver_all().unwrap();
     let due = pair.ends[1].protocol().and_then(|protocol| protocol.next_timeout());
@@ -275,7 +275,7 @@ fn a_loss_is_noticed_after_the_senders_goodbye_too() {
 }
 
 #[test]
-fn nobody_asks_while_chunks_arrive_or_none_is_expected() {
+fn no_ping_is_sent_while_chunks_arrive_or_none_is_expected() {
     let mut pair = up();
     // One that waits for its send is not matched, so no chunk is expected.
     post(&mut pair, 0, Direction::Receive, 9, 8);

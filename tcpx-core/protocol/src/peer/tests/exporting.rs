@@ -89,7 +89,7 @@ impl Exporting {
         let Some(area) = self.areas.iter().find(is_in) else {
             return Err(format!("{bytes} bytes at {address:#x} are in no area"));
         };
-        ensure!(!self.is_idle(area), "{bytes} bytes at {address:#x} of what nobody may use");
+        ensure!(!self.is_idle(area), "{bytes} bytes at {address:#x} of what must not be used");
         Ok(())
     }
 }

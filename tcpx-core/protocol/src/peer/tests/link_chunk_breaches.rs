@@ -143,7 +143,7 @@ fn nothing_is_asked_before_the_peer_can_be_up() {
 }
 
 #[test]
-fn what_was_decided_is_told_to_whoever_ends_the_peer() {
+fn a_decision_is_sent_before_the_peer_ends() {
     const READS: u64 = 2;
     let mut prey = Prey::with_lists();
     for op in OP..OP + READS {

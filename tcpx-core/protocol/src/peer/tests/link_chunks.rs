@@ -221,7 +221,7 @@ fn chunks_that_cross_a_goodbye_end_with_it() {
 }
 
 #[test]
-fn a_cancel_of_parts_that_nobody_listens_to_is_passed_over() {
+fn a_cancel_of_discarded_chunks_is_ignored() {
     let mut pair = up_as(slowly());
     let transfer = ask(&mut pair, Write, LONGEST);
     pair.ends[1].disconnect().unwrap();

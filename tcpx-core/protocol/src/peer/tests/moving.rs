@@ -82,7 +82,7 @@ impl Pair {
     pub(super) fn place(&mut self, moved: &[Moved]) -> Check {
         for Moved { initiator, transfer, here, there, bytes } in moved.iter().copied() {
             let Some(request) = self.ends[initiator].requests.all.get_mut(&transfer) else {
-                return Err(format!("nobody has posted {transfer:?}"));
+                return Err(format!("{transfer:?} was not posted"));
             };
             request.place(here, there, bytes)?;
         }

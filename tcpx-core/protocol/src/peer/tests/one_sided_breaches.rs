@@ -243,7 +243,7 @@ fn a_list_is_not_forgotten_while_a_request_of_it_needs_it() {
 }
 
 #[test]
-fn reads_whose_chunks_nobody_takes_are_not_dealt_without_end() {
+fn reads_whose_chunks_are_not_taken_are_not_scheduled_without_end() {
     let mut prey = Prey::with_lists();
     prey.know(5, Read, 0, 8);
     let mut sections = 0;
@@ -284,7 +284,7 @@ fn sections_whose_chunks_do_not_come_are_not_planned() {
 }
 
 #[test]
-fn nobody_cuts_shorter_than_anybody_needs() {
+fn cuts_shorter_than_needed_are_a_violation() {
     let mut prey = Prey::with_lists();
     prey.hear(write(OP, 2));
     let recv = prey.granted();
@@ -294,7 +294,7 @@ fn nobody_cuts_shorter_than_anybody_needs() {
 }
 
 #[test]
-fn nobody_sends_more_notes_than_there_is_room_for() {
+fn notes_beyond_the_credit_are_a_violation() {
     let no_room = Some(Violation::NoRoom { what: CreditKind::Notes, limit: 330 });
     for frame in [
         note(300),
@@ -309,7 +309,7 @@ fn nobody_sends_more_notes_than_there_is_room_for() {
 }
 
 #[test]
-fn nobody_speaks_of_requests_that_are_not_there() {
+fn frames_about_unknown_requests_are_a_violation() {
     let unknown = Some(Violation::UnknownRequest { op: OP });
     for frame in [grant(OP, 1), answer(OP, None)] {
         assert_eq!(Prey::new().hear(frame.clone()), unknown, "{frame:?}");

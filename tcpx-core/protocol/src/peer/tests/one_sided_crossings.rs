@@ -214,7 +214,7 @@ fn writes_with_notes_do_not_starve_a_notification() {
     // Longer than what one that is taken leaves room for.
     pair.ends[0].notify(80).unwrap();
     for round in 0.. {
-        assert!(round < 9, "nobody hears the notification");
+        assert!(round < 9, "the notification does not arrive");
         pair.ends[1].take_notes(1).unwrap();
         pair.settle().unwrap();
         for transfer in &transfers {

@@ -223,7 +223,7 @@ impl Driver {
     pub(super) fn request_ended(&mut self, transfer: TransferKey, end: End) -> Check {
         self.seen.ends(transfer, end);
         let Some(request) = self.requests.all.get_mut(&transfer) else {
-            return Err("nobody has posted what ends".into());
+            return Err("what ends was not posted".into());
         };
         let kind = request.list.kind;
         let Some(post) = &mut request.post else { return Err("it was never posted".into()) };

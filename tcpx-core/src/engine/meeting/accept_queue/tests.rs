@@ -61,7 +61,7 @@ fn who_comes_first_waits_for_the_other() {
     assert_eq!(queue.start_accept(named("c"), None), Some(3), "its own name goes before no name");
     assert_eq!(queue.take_accepted(&named("c")), Some(3));
     assert_eq!(queue.take_accepted(&named("c")), None, "once");
-    assert_eq!(queue.start_accept(named("x"), None), Some(1), "one without a name is anybody's");
+    assert_eq!(queue.start_accept(named("x"), None), Some(1), "one without a name fits any");
     assert_eq!(queue.start_accept(named("y"), None), None, "one with another name is not");
     assert!(queue.is_accepting("y"));
     assert_eq!(queue.arrive(4, &says("z")), None);
@@ -71,12 +71,12 @@ fn who_comes_first_waits_for_the_other() {
 }
 
 #[test]
-fn a_crowd_that_nobody_accepts_keeps_out_nobody_who_is_accepted() {
+fn unclaimed_peers_keep_out_no_accepted_peer() {
     let mut queue = AcceptQueue::default();
     assert_eq!(queue.start_accept(named("last"), None), None);
     (0..MAX_UNCLAIMED).for_each(|peer| assert_eq!(queue.arrive(peer, &says("other")), None));
     assert!(!queue.has_room_for(&says("other")) && queue.has_room_for(&says("last")));
-    assert!(queue.has_room_for(&says("")), "one without a name is anybody's");
+    assert!(queue.has_room_for(&says("")), "one without a name fits any");
     assert_eq!(queue.arrive(MAX_UNCLAIMED, &says("last")), Some(&named("last")));
     assert!(!queue.has_room_for(&says("last")), "its accept has a peer");
     queue.take_gone(|peer| peer == 0);
@@ -84,13 +84,13 @@ fn a_crowd_that_nobody_accepts_keeps_out_nobody_who_is_accepted() {
 }
 
 #[test]
-fn an_accept_that_gave_up_takes_nobody() {
+fn an_accept_that_gave_up_takes_no_peer() {
     let mut queue = AcceptQueue::default();
     assert_eq!(queue.start_accept(named("a"), None), None);
     assert_eq!(queue.stop_accept(&named("a")), None);
     assert!(!queue.is_accepting("a"));
     assert_eq!(queue.arrive(1, &says("a")), None);
-    assert!(queue.why_nobody().contains("call themselves a"));
+    assert!(queue.why_none().contains("call themselves a"));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn an_accept_of_anyone_takes_who_comes_unless_an_accept_of_its_name_waits() {
     assert_eq!(queue.arrive(3, &says("b")), Some(&named("b")));
     assert!(!queue.awaits("b") && queue.is_accepting("b"));
     assert_eq!(queue.arrive(4, &says("b")), Some(&Accept::Anyone(2)));
-    assert_eq!(queue.arrive(5, &says("")), None, "nobody waits any more");
+    assert_eq!(queue.arrive(5, &says("")), None, "no accept waits any more");
     assert_eq!(queue.take_accepted(&Accept::Anyone(2)), Some(4));
     assert_eq!(queue.stop_accept(&Accept::Anyone(0)), Some(1), "who has come is not lost");
     assert_eq!(queue.take_accepted(&Accept::Anyone(0)), None);
@@ -120,7 +120,7 @@ fn a_connect_takes_the_first_that_it_would_reach_and_an_accept_is_told() {
     }
     assert_eq!(queue.take_for_connect(|_| false), None);
     assert_eq!(queue.take_for_connect(|peer| peer > 1), Some(2));
-    assert!(queue.why_nobody().contains("1 came from where a connect"));
+    assert!(queue.why_none().contains("1 came from where a connect"));
     assert_eq!(queue.start_accept(named("b"), None), Some(3));
     assert_eq!(queue.start_accept(named("c"), None), None);
 }
@@ -161,7 +161,7 @@ fn peers_that_left_are_counted_and_forgotten() {
     queue.arrive(1, &says("a"));
     queue.arrive(2, &says("a"));
     assert_eq!(queue.take_gone(|peer| peer == 1), [1]);
-    assert!(queue.why_nobody().contains("1 came and left"));
+    assert!(queue.why_none().contains("1 came and left"));
     assert_eq!(queue.start_accept(named("a"), None), Some(2));
 }
 
@@ -195,6 +195,6 @@ proptest! {
             }
         }
         prop_assert_eq!(taken.len() + queue.unclaimed.len(), came.len());
-        prop_assert_eq!(queue.fulfilled, 0, "whoever came for an accept was taken");
+        prop_assert_eq!(queue.fulfilled, 0, "a peer that came for an accept was taken");
     }
 }

@@ -349,7 +349,7 @@ fn in_every_order_of_events_one_connection_remains() {
 /// The model detects this case: without the message that a dial was given up, a late hello becomes
 /// a peer without a program.
 #[test]
-fn a_late_hello_is_a_peer_where_nobody_says_that_it_was_given_up() {
+fn a_late_hello_is_a_peer_unless_it_was_given_up() {
     let mut world = World::new([true, true], 0);
     for (me, event) in [
         (0, Event::CallConnect),

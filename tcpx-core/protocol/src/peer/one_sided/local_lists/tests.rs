@@ -124,7 +124,7 @@ fn the_list_that_was_used_longest_ago_makes_room() {
     }
     let frames = use_once(&mut local_lists, &lists[3]);
     assert_eq!(forgets(&frames), [1], "0 was used again");
-    assert_eq!(frames[0], Frame::Forget { list: 1 }, "before the next one is told");
+    assert_eq!(frames[0], Frame::Forget { list: 1 }, "before the next one is sent");
     assert_eq!(forgets(&use_once(&mut local_lists, &lists[4])), [2]);
     assert_eq!(forgets(&use_once(&mut local_lists, &lists[1])), [0]);
     assert_eq!(local_lists.sizes(), (3, 3));
@@ -164,7 +164,7 @@ fn a_list_whose_requests_are_gone_before_it_is_told_is_told_to_its_end() {
     local_lists.begin_use(&first, op(1));
     local_lists.next();
     local_lists.end_use(first.key);
-    assert_eq!(local_lists.begin_use(&second, op(2)), ListUse::NoRoom, "half of it is told");
+    assert_eq!(local_lists.begin_use(&second, op(2)), ListUse::NoRoom, "half of it is sent");
     let (frames, ready) = flush_all(&mut local_lists);
     assert_eq!((frames.len(), ready), (1, vec![op(1)]));
     assert_eq!(local_lists.begin_use(&second, op(2)), ListUse::Later, "it is idle now");
