@@ -173,7 +173,8 @@ pub unsafe extern "C" fn tcpx_export(
 /// bytes are no key; `TCPX_ERR_REMOTE_MEMORY` for a key of another session, a key that this session
 /// never gave out, and a key that was taken back; `TCPX_ERR_MEMORY_IN_USE` when peers still use the
 /// memory after `close_timeout_ms`: no peer can begin a new use, but the memory must stay. Any
-/// thread. Blocks for at most `close_timeout_ms`.
+/// thread. Blocks for at most `close_timeout_ms`, and for up to 10 s more while the peers that are
+/// ended then let go of the memory.
 ///
 /// # Safety
 /// `key` is NULL or may be read for `key_bytes` bytes.

@@ -11,6 +11,7 @@
 //! Registrations of the same range share one plugin registration on each comm. The last one of a
 //! range takes it back, because memory that the caller has freed must not stay exported.
 
+mod checked_use;
 mod removal;
 pub(crate) mod stage;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use slotmap::SlotMap;
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
+pub(crate) use self::checked_use::OpenRegistration;
 use self::stage::RegistrationStage;
 use super::handle_table::{HandleTable, Region, RegionKey, Segment, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
@@ -48,36 +50,6 @@ pub struct MemoryInfo {
     pub memory: MemoryType,
     /// Allowed uses.
     pub access: Access,
-}
-
-/// Registration that may be used: its range, and its allowed uses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenRegistration {
-    key: RegistrationKey,
-    info: MemoryInfo,
-    /// Whether the plugin receives into host memory.
-    receives_host: bool,
-}
-
-impl OpenRegistration {
-    /// Checks a use of the registration against its bounds and its allowed uses. Returns where the
-    /// bytes lie.
-    pub(crate) fn span(&self, offset: u64, bytes: u64, access: Access) -> Result<Span> {
-        let MemoryInfo { id, address, bytes: registered_bytes, memory, access: allowed } =
-            self.info;
-        let refuse = |problem| Err(Error::Registration { id: Some(id), problem });
-        if offset.checked_add(bytes).is_none_or(|end| end > registered_bytes) {
-            return refuse(RegistrationProblem::OutOfBounds { offset, bytes, registered_bytes });
-        }
-        if access == Access::ReadWrite && allowed == Access::ReadOnly {
-            // Advice to register the memory for writing would be useless if that is refused.
-            return refuse(match self.receives_host || memory == MemoryType::Device {
-                true => RegistrationProblem::ReadOnly,
-                false => RegistrationProblem::ReceiveIntoHostMemory,
-            });
-        }
-        Ok(Span { registration: self.key, address: address + offset, memory })
-    }
 }
 
 #[derive(Debug)]
@@ -222,16 +194,16 @@ impl Registrations {
         self.registrations.get(key).map(|registration| registration.address)
     }
 
+    #[inline]
     fn by_id(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
         let key = self.ids.get(&id).copied();
         let known = key.and_then(|key| Some((key, self.registrations.get(key)?)));
-        known.ok_or(Error::UnknownRegistration { id })
+        known.ok_or_else(|| Error::UnknownRegistration { id })
     }
 
     /// Returns the description of a registration.
     pub(crate) fn info(&self, id: MemoryId) -> Result<MemoryInfo> {
-        let (_, &Registration { address, bytes, memory, access, .. }) = self.by_id(id)?;
-        Ok(MemoryInfo { id, address, bytes, memory, access })
+        Ok(self.by_id(id)?.1.info(id))
     }
 
     /// Returns whether a registration owns its memory. Then it is safe to read and write it through
@@ -254,42 +226,12 @@ impl Registrations {
     }
 
     /// Returns a registration that is not being deregistered.
+    #[inline]
     fn open(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
         match self.by_id(id)? {
             open @ (_, Registration { stage: RegistrationStage::Open, .. }) => Ok(open),
             _ => Err(deregistered(Some(id))),
         }
-    }
-
-    /// Returns what a use is checked against, unless a copy to or from the registration is in
-    /// progress.
-    ///
-    /// # Errors
-    /// [`Error::UnknownRegistration`]; [`Error::Registration`] while it is being deregistered;
-    /// [`Error::InUse`] during a copy.
-    pub(crate) fn usable(&self, id: MemoryId) -> Result<OpenRegistration> {
-        let (key, registered) = self.open(id)?;
-        match registered.copies {
-            0 => self.usable_of(id, key),
-            _ => Err(Error::being_copied(id)),
-        }
-    }
-
-    /// Checks a use of a registration, and returns where the bytes lie. Copies may be in progress.
-    pub(crate) fn span(
-        &self,
-        id: MemoryId,
-        offset: u64,
-        bytes: u64,
-        access: Access,
-    ) -> Result<Span> {
-        let (key, _) = self.open(id)?;
-        self.usable_of(id, key)?.span(offset, bytes, access)
-    }
-
-    #[inline]
-    fn usable_of(&self, id: MemoryId, key: RegistrationKey) -> Result<OpenRegistration> {
-        Ok(OpenRegistration { key, info: self.info(id)?, receives_host: !self.refuses_host })
     }
 
     /// Notes that a copy to or from a registration begins.
