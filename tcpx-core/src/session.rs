@@ -326,7 +326,7 @@ impl Session {
 
     /// Returns the engine that holds this memory.
     pub(super) fn holder_of(&self, id: MemoryId) -> Result<Arc<SharedEngine>> {
-        self.engine_of(id.device())?.ok_or_else(|| Error::UnknownRegistration { id })
+        self.engine_of(id.device())?.ok_or(Error::UnknownRegistration { id })
     }
 
     /// Returns the engine that exported this key, if the session did; otherwise an engine that

@@ -3,7 +3,7 @@
 //! - [`plan`]: bytes that travel together, and their cutting into chunks and scheduling to
 //!   channels. [`stripe_queue`]: the chunks of one lane.
 //! - [`pieces`]: places of the bytes of a list. [`piece_cursor`]: their cutting into plans, and the
-//!   choice of those worth copying together. [`range`]: some of them, to be copied.
+//!   choice of those worth copying together. [`piece_range`]: some of them, to be copied.
 
 pub mod piece_cursor;
 pub mod piece_range;

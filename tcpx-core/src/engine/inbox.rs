@@ -12,7 +12,7 @@ use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Direction, PreparedKey, TransferKey};
 
 use crate::peer::resources::{MAX_QUEUED_POSTS, PostGate};
-use crate::plugin::registrations::OpenRegistration;
+use crate::plugin::registrations::checked_use::OpenRegistration;
 use crate::reactor::poller::Poller;
 use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;

@@ -104,11 +104,10 @@ impl Engine {
         self.check_open()?;
         check_note(note.unwrap_or_default())?;
         let peer_key = self.peer_of(prepared, transfer)?;
-        let Prepared { list, memory, .. } =
-            self.prepared.get(prepared).ok_or_else(|| Error::Closed)?;
+        let Prepared { list, memory, .. } = self.prepared.get(prepared).ok_or(Error::Closed)?;
         let list = Arc::clone(list);
         let cell = Arc::clone(&self.resources.ledger.transfers.get(transfer)?.cell);
-        let peer = self.peers.get_mut(peer_key).ok_or_else(|| Error::Closed)?;
+        let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         if !cell.is_complete() {
             return Err(Error::PeerState {
                 peer: peer.name().to_string(),
@@ -154,7 +153,7 @@ impl Engine {
         self.check_open()?;
         check_note(note)?;
         let key = self.reach(name)?;
-        let peer = self.peers.get_mut(key).ok_or_else(|| Error::Closed)?;
+        let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.check_requests()?;
         let noted = peer.notify(Arc::from(note), &mut self.resources);
         if let Err(Error::NotificationsFull { .. }) = noted {

@@ -30,7 +30,7 @@ impl Engine {
     pub(crate) fn create_transfer(&mut self, name: &str) -> Result<NewTransfer> {
         self.check_open()?;
         let (key, _) = self.peer(name)?;
-        let peer = self.peers.get_mut(key).ok_or_else(|| Error::Closed)?;
+        let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.connection_up()?;
         let gate = Arc::clone(peer.gate());
         let (key, cell) = self.resources.ledger.transfers.add(key);
@@ -56,7 +56,7 @@ impl Engine {
         self.check_open()?;
         let transfer = self.resources.ledger.transfers.get(key)?;
         let (peer_key, cell) = (transfer.peer, Arc::clone(&transfer.cell));
-        let peer = self.peers.get_mut(peer_key).ok_or_else(|| Error::Closed)?;
+        let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
         let registrations = &self.resources.ledger.registrations;
         self.posting.try_reserve(posts.len()).map_err(|_| {
@@ -102,7 +102,7 @@ impl Engine {
         self.check_open()?;
         let state = self.resources.ledger.transfers.get(transfer)?;
         let (peer_key, cell) = (state.peer, Arc::clone(&state.cell));
-        let peer = self.peers.get_mut(peer_key).ok_or_else(|| Error::Closed)?;
+        let peer = self.peers.get_mut(peer_key).ok_or(Error::Closed)?;
         let connection = peer.connection_up()?;
         connection.check_posts(direction, operations.len())?;
         connection.make_room(direction, operations.len())?;

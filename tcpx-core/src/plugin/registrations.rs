@@ -11,7 +11,7 @@
 //! Registrations of the same range share one plugin registration on each comm. The last one of a
 //! range takes it back, because memory that the caller has freed must not stay exported.
 
-mod checked_use;
+pub(crate) mod checked_use;
 mod removal;
 pub(crate) mod stage;
 #[cfg(test)]
@@ -22,7 +22,6 @@ use slotmap::SlotMap;
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
 
-pub(crate) use self::checked_use::OpenRegistration;
 use self::stage::RegistrationStage;
 use super::handle_table::{HandleTable, Region, RegionKey, Segment, segment_at};
 use crate::error::{Error, RegistrationProblem, Result};
@@ -70,6 +69,15 @@ struct Registration {
     /// The memory, if this registration owns it.
     owned: Option<OwnedMemory>,
     stage: RegistrationStage,
+}
+
+impl Registration {
+    /// Returns its description, under this id.
+    #[inline]
+    fn info(&self, id: MemoryId) -> MemoryInfo {
+        let &Self { address, bytes, memory, access, .. } = self;
+        MemoryInfo { id, address, bytes, memory, access }
+    }
 }
 
 /// All registrations of a session, by id from 1 upwards. Ids are never used twice.
@@ -198,7 +206,9 @@ impl Registrations {
     fn by_id(&self, id: MemoryId) -> Result<(RegistrationKey, &Registration)> {
         let key = self.ids.get(&id).copied();
         let known = key.and_then(|key| Some((key, self.registrations.get(key)?)));
-        known.ok_or_else(|| Error::UnknownRegistration { id })
+        // Most ids are known: no error is made for them.
+        let Some(known) = known else { return Err(Error::UnknownRegistration { id }) };
+        Ok(known)
     }
 
     /// Returns the description of a registration.

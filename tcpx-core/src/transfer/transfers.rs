@@ -87,7 +87,7 @@ impl Transfers {
     /// # Errors
     /// [`Error::Closed`] when it is gone with its session.
     pub(crate) fn get(&self, key: TransferKey) -> Result<&TransferState, Error> {
-        self.all.get(key).ok_or_else(|| Error::Closed)
+        self.all.get(key).ok_or(Error::Closed)
     }
 
     /// Returns whether a transfer has become complete since the last question: a thread may wait

@@ -354,14 +354,14 @@ impl Lifecycle {
     pub(super) fn check_cut(&self, chunk_bytes: u32) -> Result<(), Violation> {
         let most = self.agreement.chunk_bytes;
         let may_have = (shortest_chunk(most)..=most).contains(&chunk_bytes);
-        may_have.then_some(()).ok_or_else(|| Violation::ChunkBytes { chunk_bytes, most })
+        may_have.then_some(()).ok_or(Violation::ChunkBytes { chunk_bytes, most })
     }
 
     /// Returns whether this many bytes may come, from this channel on. No bytes need no channel.
     pub(super) fn check_channel(&self, channel: u16, bytes: u64) -> Result<(), Violation> {
         let is_open = bytes == 0 || self.are_channels_open();
         let may_come = channel < self.agreement.channels && is_open;
-        may_come.then_some(()).ok_or_else(|| Violation::MatchChannel(channel))
+        may_come.then_some(()).ok_or(Violation::MatchChannel(channel))
     }
 
     /// Notes that this end has room for this many chunks on each channel.

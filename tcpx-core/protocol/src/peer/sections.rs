@@ -72,8 +72,7 @@ impl Conversation {
             let takes_more = it.is_waiting_receive() || it.takes_more();
             it.posted.direction == Direction::Receive && takes_more && !it.is_on_link()
         };
-        let message =
-            message.filter(is_expected).ok_or_else(|| Violation::UnknownReceive { recv })?;
+        let message = message.filter(is_expected).ok_or(Violation::UnknownReceive { recv })?;
         let (scheduled, message_bytes) = (message.cursor.scheduled, message.posted.bytes);
         if offset != scheduled
             || !message.allows(bytes, chunk_bytes, self.life.agreement.chunk_bytes)

@@ -325,7 +325,7 @@ impl Engine {
         prepared: PreparedKey,
         transfer: TransferKey,
     ) -> Result<PeerKey> {
-        let operation = self.prepared.get(prepared).ok_or_else(|| Error::Closed)?;
+        let operation = self.prepared.get(prepared).ok_or(Error::Closed)?;
         let is_idle = self.resources.ledger.transfers.get(transfer)?.is_complete();
         let now = self.names.get(&*operation.peer_name).filter(|_| is_idle);
         let has_moved = now.is_some_and(|now| *now != operation.peer);

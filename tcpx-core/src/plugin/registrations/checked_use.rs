@@ -1,4 +1,4 @@
-//! Uses of registered memory, checked against its bounds and its allowed uses before any byte moves.
+//! Uses of registered memory, checked against its bounds and its allowed uses.
 
 use tcpx_protocol::types::memory::MemoryId;
 use tcpx_protocol::types::{Access, MemoryType, RegistrationKey, Span};
@@ -33,15 +33,6 @@ impl OpenRegistration {
             });
         }
         Ok(Span { registration: self.key, address: address + offset, memory })
-    }
-}
-
-impl Registration {
-    /// Returns its description, under this id.
-    #[inline]
-    pub(super) fn info(&self, id: MemoryId) -> MemoryInfo {
-        let &Self { address, bytes, memory, access, .. } = self;
-        MemoryInfo { id, address, bytes, memory, access }
     }
 }
 

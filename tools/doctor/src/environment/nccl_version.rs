@@ -21,8 +21,8 @@ const USUAL: [&str; 5] = [
     "/usr/local/lib",
 ];
 
-/// Returns the version of the NCCL that a program in this environment finds first, as 10000 × major
-/// + 100 × minor + patch. `None` where the library path has none, as when Python's packages include
+/// Returns the version of the NCCL that a program in this environment finds first: `major * 10000 +
+/// minor * 100 + patch`. `None` where the library path has none, as when Python's packages include
 /// their own.
 #[must_use]
 pub fn nccl_version(env: &Env) -> Option<u32> {

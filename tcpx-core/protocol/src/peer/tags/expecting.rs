@@ -58,6 +58,6 @@ impl Tags {
         let Some((_, bytes)) = self.own_receive(cx, recv) else {
             return Err(Violation::UnknownReceive { recv });
         };
-        self.begin_receive(cx, op, bytes).ok_or_else(|| Violation::UnknownReceive { recv })
+        self.begin_receive(cx, op, bytes).ok_or(Violation::UnknownReceive { recv })
     }
 }

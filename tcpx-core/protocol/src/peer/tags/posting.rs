@@ -107,10 +107,7 @@ impl Tags {
 
     /// Notes that the peer has taken a message of ours that went ahead, or thrown it away.
     pub(in super::super) fn handle_eager_done(&mut self, tag: i64) -> Result<(), Violation> {
-        self.eager
-            .match_oldest_sent(tag)
-            .then_some(())
-            .ok_or_else(|| Violation::NothingAhead { tag })
+        self.eager.match_oldest_sent(tag).then_some(()).ok_or(Violation::NothingAhead { tag })
     }
 
     /// Withdraws a receive that the peer announced, for the peer. Returns false when it was matched
