@@ -46,7 +46,7 @@ const CAUGHT: &[(&str, &str, &str)] = &[
     ("listen-range", "lifecycle.listen_negative", "0 (ncclSuccess)"),
     ("dma-buf", "registration.type_unknown", "0 (ncclSuccess)"),
     ("handle-state", "lifecycle.handle_state", "1"),
-    ("slow-connect", "lifecycle.connect_prompt", " of its own"),
+    ("slow-connect", "lifecycle.connect_prompt", "it took "),
     ("connect-device", "lifecycle.connect_leaves_device_handle", "7"),
     ("shared-connect", "lifecycle.connect_copies", " and 0x"),
     ("stranger", "lifecycle.strays", "0x1000"),
