@@ -66,7 +66,7 @@ asan() {
     # Tests ask for more memory than there can be, and want to be refused.
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}allocator_may_return_null=1"
     # They leave behind what a GPU might still write to: a leak on purpose.
-    local but_leaks=(-- --skip parking::what_never_ends_is_left_behind_with_the_session
+    local but_leaks=(-- --skip lingering::what_never_ends_is_left_behind_with_the_session
         --skip workers::tests::after_a_stall_nothing_is_dropped)
     # Their threads are coroutines, whose stacks it does not know.
     local but_orders=(--skip comm::interleavings --skip lanes::interleavings)
