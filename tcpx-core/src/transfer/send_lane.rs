@@ -301,8 +301,8 @@ impl SendLane {
         // SAFETY: what shares a chunk is gathered from one kind of memory, for which the slot is,
         // and is no longer than a chunk, as a slot is. Operations of a live peer end when their
         // chunk was sent; if the peer ends before, those whose memory is read and the slot stay
-        // until the batch has finished (`engine::unpacking::lingering`). The staging has as many slots as may be
-        // under way (`has_room`), so this one was sent.
+        // until the batch has finished (`engine::unpacking::lingering`). The staging has as many
+        // slots as may be under way (`has_room`), so this one was sent.
         let batch = unsafe { self.gather.copy(members, slot, label, registrations, batch) };
         let tag = members.first().map_or(0, |first| first.tag);
         self.stripes.take();
