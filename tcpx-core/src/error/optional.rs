@@ -1,4 +1,4 @@
-//! Parts of a text that are there only if what they name is known.
+//! Optional parts of texts of errors.
 
 use std::fmt::Display;
 

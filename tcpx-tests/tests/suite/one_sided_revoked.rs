@@ -1,4 +1,4 @@
-//! Exported memory that its owner takes back, whatever peers are doing with it.
+//! Revocation of exported memory while peers use it.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Messages of one tag between two sessions: the k-th send meets the k-th receive, whatever queue
-//! or way each takes, and whichever end posts first. Each message is full of its own number.
+//! Order of messages of one tag between two sessions: the k-th send matches the k-th receive,
+//! whatever queue or route each takes, and whichever end posts first. Each message is full of its
+//! own number.
 
 use tcpx_core::{LinkBytes, MemoryType, Post, Session, SessionOptions, Transfer};
 use tcpx_testkit::{PATIENCE, Random};
@@ -7,11 +8,11 @@ use tcpx_tests::sessions::{drop_all, lively, memory, pair};
 
 const TAG: i64 = 7;
 const MIB: usize = 1 << 20;
-/// Each kind of message behind and before each other kind: what goes ahead or is delivered on the
-/// link, a few chunks, and long messages, beside medium ones.
+/// Each kind of message behind and before each other kind: eager and inline ones on the link, a few
+/// chunks, and long messages, beside medium ones.
 const SIZES: [usize; 6] = [64, MIB, 64, 6 * MIB, MIB, 64];
 
-/// How receives stand to sends in time.
+/// Time at which receives are posted.
 #[derive(Clone, Copy, Debug)]
 enum Receives {
     Before,

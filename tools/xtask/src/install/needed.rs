@@ -1,4 +1,4 @@
-//! Version of glibc that a linked library needs.
+//! Version of glibc that a linked library requires.
 
 use std::path::Path;
 use std::process::Command;

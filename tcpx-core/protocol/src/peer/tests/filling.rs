@@ -1,4 +1,4 @@
-//! Peers that fill all that they may have of what is kept for them, of every kind.
+//! Peers that use all of their credit, of every kind.
 
 use std::sync::Arc;
 
