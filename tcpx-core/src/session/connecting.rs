@@ -143,8 +143,8 @@ impl Session {
             return Err(refuse(SettingProblem::TooLong { bytes, limit }));
         }
         let info = self.shared.engine()?.check_conn_info(peer, conn_info)?;
-        if let Some(stranger) = names.stranger(&info)
-            && !self.is_here(&stranger)?
+        if let Some(unloaded) = names.unloaded_name(&info)
+            && !self.is_here(&unloaded)?
         {
             names.unloaded_peer_left(&info);
         }

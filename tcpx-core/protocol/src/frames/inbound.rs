@@ -8,7 +8,8 @@ use crate::types::MAX_EAGER_BYTES;
 /// of a small message never needs more: what was decoded before it is as long, and gives it room,
 /// or shorter, and leaves some.
 const READ_BYTES: usize = 2 * (MAX_EAGER_BYTES as usize + 4096);
-/// The same at first: what a stranger costs, and a peer on whose link little comes.
+/// The same at first: the cost of an unauthenticated connection, and a peer on whose link little
+/// comes.
 const FIRST_READ_BYTES: usize = 1024;
 /// Factor by which reads grow after a read that had no room for more.
 const GROWTH: usize = 4;
@@ -190,7 +191,7 @@ mod tests {
         assert!(inbound.storage.len() <= READ_BYTES);
     }
 
-    /// A stranger, and a peer on whose link little comes.
+    /// An unauthenticated connection, and a peer on whose link little comes.
     #[test]
     fn little_that_comes_takes_little_room() {
         let (mut inbound, mut next) = (Inbound::default(), 0);

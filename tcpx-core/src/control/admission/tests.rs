@@ -13,7 +13,7 @@ fn aged(host: u8, age_ms: u64) -> Occupant {
 }
 
 #[test]
-fn strangers_get_a_quarter_of_the_files_that_may_be_opened() {
+fn unauthenticated_connections_get_a_quarter_of_the_files_that_may_be_opened() {
     for (files, all) in [(1 << 20, 256), (1024, 256), (256, 64), (64, 16), (0, 8)] {
         assert_eq!(places(Some(files)), all, "{files}");
     }
@@ -109,7 +109,7 @@ impl Flood {
                 .collect();
             match admit(new.1, &occupants, MAX_HANDSHAKES, |count| random.below(count)) {
                 Admission::Evict(index) => drop(table.remove(index)),
-                other => panic!("the table is full of strangers: {other:?}"),
+                other => panic!("the table is full of unauthenticated connections: {other:?}"),
             }
             table.push(new);
         };
@@ -127,7 +127,7 @@ impl Flood {
 
 /// An honest end needs more round trips than an unauthenticated connection, which needs none.
 #[test]
-fn strangers_at_a_distance_keep_no_honest_end_out() {
+fn distant_unauthenticated_connections_keep_no_honest_end_out() {
     let random = &mut Random::new(20_261_124);
     for (newcomers_a_second, round_trip_ms) in [(60, 60), (200, 20), (1_000, 2), (1_000, 60)] {
         for addresses in [1, 8, 200] {

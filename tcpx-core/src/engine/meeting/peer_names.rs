@@ -15,7 +15,7 @@ use crate::types::MAX_NAME_BYTES;
 
 /// Maximum number of names of peers whose connection info was not loaded. Beyond this number, the
 /// oldest are forgotten.
-const MOST_STRANGERS: usize = 4096;
+const MOST_UNLOADED: usize = 4096;
 
 /// Names, shared by the devices of a session.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct NameTable {
     /// Names of the sessions that these lead to, by session id: the first name that each has had.
     /// An id has several names only if connection info was forged.
     called: HashMap<SessionId, Vec<String>>,
-    strangers: HashMap<SessionId, UnloadedPeer>,
+    unloaded: HashMap<SessionId, UnloadedPeer>,
     /// Ids in order of age, the oldest first.
     order: VecDeque<SessionId>,
     made_up: u64,
@@ -66,9 +66,9 @@ impl PeerNames {
         let mut names = self.names();
         let peer = Device::Host.session_of(info.session);
         names.unload(name);
-        let stranger = names.forget_unloaded_peer(&peer);
-        let is_it = |stranger: &UnloadedPeer| stranger.who.is_of(&info);
-        if let Some(UnloadedPeer { name, .. }) = stranger.filter(is_it)
+        let unloaded = names.forget_unloaded_peer(&peer);
+        let is_it = |unloaded: &UnloadedPeer| unloaded.who.is_of(&info);
+        if let Some(UnloadedPeer { name, .. }) = unloaded.filter(is_it)
             && !names.loaded.contains_key(&name)
         {
             names.add_loaded(&name, info.clone());
@@ -78,7 +78,7 @@ impl PeerNames {
     }
 
     /// Forgets the peer that this name leads to, under all its names. Returns whether there was
-    /// one. A peer that `stays` becomes a stranger, with the name that it is called by.
+    /// one. A peer that `stays` becomes an unloaded peer, with the name that it is called by.
     pub(crate) fn forget(&self, name: &str, stays: bool) -> bool {
         let mut names = self.names();
         let Some(called) = names.called(name).map(str::to_owned) else { return false };
@@ -88,17 +88,17 @@ impl PeerNames {
         if stays {
             let peer = Device::Host.session_of(info.session);
             names.forget_unloaded_peer(&peer);
-            names.add_stranger(peer, UnloadedPeer { name: called, who: NameOwner::Stayed(info) });
+            names.add_unloaded(peer, UnloadedPeer { name: called, who: NameOwner::Stayed(info) });
         }
         true
     }
 
     /// Returns the name of the peer that this connection info leads to, if the peer has connected
     /// to this session.
-    pub(crate) fn stranger(&self, info: &ConnInfo) -> Option<String> {
+    pub(crate) fn unloaded_name(&self, info: &ConnInfo) -> Option<String> {
         let names = self.names();
-        let stranger = names.strangers.get(&Device::Host.session_of(info.session))?;
-        stranger.who.is_of(info).then(|| stranger.name.clone())
+        let unloaded = names.unloaded.get(&Device::Host.session_of(info.session))?;
+        unloaded.who.is_of(info).then(|| unloaded.name.clone())
     }
 
     /// Records that the peer that this connection info leads to has left.
@@ -128,7 +128,7 @@ impl PeerNames {
         let mut called = names.called.get(&peer).into_iter().flatten();
         let is_it = |info: &ConnInfo| is_of(introduction, info);
         let loaded = called.find(|name| names.loaded.get(*name).is_some_and(is_it));
-        let name = loaded.or_else(|| Some(&names.strangers.get(&peer)?.name)).cloned();
+        let name = loaded.or_else(|| Some(&names.unloaded.get(&peer)?.name)).cloned();
         let name = name.unwrap_or_else(|| names.add(peer, introduction));
         Device::of_session(session).name_in(&name)
     }
@@ -193,11 +193,11 @@ impl NameTable {
     }
 
     fn forget_unloaded_peer(&mut self, peer: &SessionId) -> Option<UnloadedPeer> {
-        self.order.retain(|stranger| stranger != peer);
-        self.strangers.remove(peer)
+        self.order.retain(|unloaded| unloaded != peer);
+        self.unloaded.remove(peer)
     }
 
-    /// Names a stranger: as the stranger calls itself, if that is a valid name that no other peer
+    /// Names an unloaded peer: as the peer calls itself, if that is a valid name that no other peer
     /// has.
     fn add(&mut self, peer: SessionId, introduction: &Introduction) -> String {
         let given = &introduction.proven.hello.name;
@@ -211,22 +211,22 @@ impl NameTable {
             name = format!("peer-{}", self.made_up);
         }
         let who = NameOwner::Came(Box::new(introduction.clone()));
-        self.add_stranger(peer, UnloadedPeer { name: name.clone(), who });
+        self.add_unloaded(peer, UnloadedPeer { name: name.clone(), who });
         name
     }
 
-    fn add_stranger(&mut self, peer: SessionId, stranger: UnloadedPeer) {
-        if self.order.len() == MOST_STRANGERS
+    fn add_unloaded(&mut self, peer: SessionId, unloaded: UnloadedPeer) {
+        if self.order.len() == MOST_UNLOADED
             && let Some(oldest) = self.order.pop_front()
         {
-            self.strangers.remove(&oldest);
+            self.unloaded.remove(&oldest);
         }
         self.order.push_back(peer);
-        self.strangers.insert(peer, stranger);
+        self.unloaded.insert(peer, unloaded);
     }
 
     fn is_taken(&self, name: &str) -> bool {
-        self.loaded.contains_key(name) || self.strangers.values().any(|taken| taken.name == name)
+        self.loaded.contains_key(name) || self.unloaded.values().any(|taken| taken.name == name)
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
     fn a_peer_with_several_names_is_called_by_the_first() {
         let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "a");
-        assert_eq!(names.stranger(&info(1)).as_deref(), Some("a"));
+        assert_eq!(names.unloaded_name(&info(1)).as_deref(), Some("a"));
         assert_eq!(names.load("decode", info(1)), "a");
         assert_eq!(names.load("again", info(1)), "a");
         assert_eq!(names.of(&session(1, Device::Gpu(0), "a", &OWN)), "a/gpu0");
@@ -356,8 +356,8 @@ mod tests {
             assert_eq!(names.of(&session(1, Device::Gpu(0), "x", &OWN)), "a/gpu0");
             assert!(names.forget(name, true));
             assert_eq!(names.of(&session(1, Device::Gpu(1), "x", &OWN)), "a/gpu1");
-            assert_eq!(names.stranger(&info(1)).as_deref(), Some("a"));
-            assert_eq!(names.stranger(&ConnInfo { secret: LISTENERS, ..info(1) }), None);
+            assert_eq!(names.unloaded_name(&info(1)).as_deref(), Some("a"));
+            assert_eq!(names.unloaded_name(&ConnInfo { secret: LISTENERS, ..info(1) }), None);
         }
         // Another peer has the name meanwhile.
         assert_eq!(names.load("a", info(2)), "a");
@@ -366,7 +366,7 @@ mod tests {
         assert!(names.forget("a", false) && names.forget("d", false));
         let names = names.names();
         assert!(names.loaded.is_empty() && names.called.is_empty());
-        assert!(names.strangers.is_empty() && names.order.is_empty());
+        assert!(names.unloaded.is_empty() && names.order.is_empty());
     }
 
     /// A peer that comes in under another session's id is not found.
@@ -374,13 +374,13 @@ mod tests {
     fn a_pretender_that_came_first_is_not_the_one_that_is_loaded() {
         let names = PeerNames::default();
         assert_eq!(names.of(&session(1, Device::Host, "a", &LISTENERS)), "a");
-        assert_eq!(names.stranger(&info(1)), None);
+        assert_eq!(names.unloaded_name(&info(1)), None);
         assert_eq!(names.load("decode", info(1)), "decode");
         assert_eq!(names.of(&session(1, Device::Host, "a", &OWN)), "decode");
     }
 
     #[test]
-    fn strangers_are_forgotten_when_there_are_too_many() {
+    fn unloaded_peers_are_forgotten_when_there_are_too_many() {
         let names = PeerNames::default();
         let peer = |number: usize| {
             let mut id = [0; 16];
@@ -388,13 +388,13 @@ mod tests {
             id
         };
         let mut names = names.names();
-        let mut stranger = session(1, Device::Host, "", &OWN);
-        for number in 0..=MOST_STRANGERS {
-            stranger.proven.hello.name = format!("name {number}");
-            names.add(peer(number), &stranger);
+        let mut unloaded = session(1, Device::Host, "", &OWN);
+        for number in 0..=MOST_UNLOADED {
+            unloaded.proven.hello.name = format!("name {number}");
+            names.add(peer(number), &unloaded);
         }
-        assert_eq!((names.order.len(), names.strangers.len()), (MOST_STRANGERS, MOST_STRANGERS));
-        assert!(!names.strangers.contains_key(&peer(0)));
-        assert_eq!(names.strangers[&peer(1)].name, "name 1");
+        assert_eq!((names.order.len(), names.unloaded.len()), (MOST_UNLOADED, MOST_UNLOADED));
+        assert!(!names.unloaded.contains_key(&peer(0)));
+        assert_eq!(names.unloaded[&peer(1)].name, "name 1");
     }
 }

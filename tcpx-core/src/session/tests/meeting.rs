@@ -57,7 +57,7 @@ fn closed_port() -> (socket2::Socket, SocketAddr) {
 }
 
 /// Returns an unrelated listener.
-fn stranger() -> (TcpListener, SocketAddr) {
+fn stray_listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
@@ -79,18 +79,14 @@ fn hear<F: LinkFrame>(link: &mut LinkSocket, sessions: &[&Session]) -> F {
     heard.expect("it was heard")
 }
 
-/// Lets a session's dial reach the stranger, and say hello there.
-fn greet(
-    stranger: &TcpListener,
-    from: &Session,
-    others: &[&Session],
-) -> (LinkSocket, Introduction) {
+/// Lets a session's dial reach the stray, and say hello there.
+fn greet(stray: &TcpListener, from: &Session, others: &[&Session]) -> (LinkSocket, Introduction) {
     let sessions = [&[from], others].concat();
     from.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     // A round that takes long leaves the dial to the next round.
     let mut dial = None;
     take_turns(&[from], "it dials", || {
-        dial = stranger.accept().ok();
+        dial = stray.accept().ok();
         dial.is_some()
     });
     let mut link = link(dial.expect("it dials").0);
@@ -131,9 +127,9 @@ fn rounds(sessions: &[&Session]) {
 
 #[test]
 fn the_smaller_id_waits_for_its_own_dial_and_takes_the_others_when_that_fails() {
-    let (stranger, address) = stranger();
+    let (stray, address) = stray_listener();
     let [small, large] = acquainted([None, Some(address)]);
-    let (held, _) = greet(&stranger, &small, &[]);
+    let (held, _) = greet(&stray, &small, &[]);
     large.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     take_turns(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
     rounds(&[&small, &large]);
@@ -146,9 +142,9 @@ fn the_smaller_id_waits_for_its_own_dial_and_takes_the_others_when_that_fails() 
 
 #[test]
 fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
-    let (stranger, address) = stranger();
+    let (stray, address) = stray_listener();
     let [small, large] = acquainted([Some(address), None]);
-    let (mut given_up, said) = greet(&stranger, &large, &[]);
+    let (mut given_up, said) = greet(&stray, &large, &[]);
     assert_eq!(said.session(), &identity(&large).session);
     small.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     take_turns(&[&small, &large], "one connection", || are_one([&small, &large]));
@@ -171,9 +167,9 @@ fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
 
 #[test]
 fn a_connect_that_is_given_up_leaves_the_other_end_its_own() {
-    let (stranger, address) = stranger();
+    let (stray, address) = stray_listener();
     let [small, large] = acquainted([None, Some(address)]);
-    let (_held, _) = greet(&stranger, &small, &[]);
+    let (_held, _) = greet(&stray, &small, &[]);
     large.shared.engine().expect("no fork").start_connect("peer").expect("it begins");
     take_turns(&[&small, &large], "hello is said", || state(&large).starts_with("greeted"));
     small.disconnect("peer").expect("it is dropped at once");
@@ -195,7 +191,7 @@ fn connect_both(sessions: &[Session; 2]) -> [Result<(), Error>; 2] {
 #[test]
 fn one_direction_that_leads_somewhere_is_enough() {
     let (_taken, closed) = closed_port();
-    let (_silent, silent) = stranger();
+    let (_silent, silent) = stray_listener();
     for towards in
         [[Some(closed), None], [None, Some(closed)], [Some(silent), None], [None, Some(silent)]]
     {
@@ -289,7 +285,7 @@ fn a_session_that_does_not_listen_fails_at_once_when_no_address_answers() {
 /// taken for that session.
 #[test]
 fn a_pretender_is_a_peer_like_any_other() {
-    let (stranger, address) = stranger();
+    let (stray, address) = stray_listener();
     for comes_first in [true, false] {
         let [small, large] = acquainted([None, Some(address)]);
         let mut pretender = identity(&local());
@@ -306,9 +302,9 @@ fn a_pretender_is_a_peer_like_any_other() {
         };
         let (_greeted, _link) = if comes_first {
             let link = come();
-            (greet(&stranger, &small, &[]), link)
+            (greet(&stray, &small, &[]), link)
         } else {
-            let greeted = greet(&stranger, &small, &[]);
+            let greeted = greet(&stray, &small, &[]);
             (greeted, come())
         };
         let mut names: Vec<_> = small.stats().peers.into_iter().map(|peer| peer.name).collect();
@@ -322,9 +318,9 @@ fn a_pretender_is_a_peer_like_any_other() {
 /// than the dial under way makes a peer of its own.
 #[test]
 fn another_connection_of_the_same_sessions_is_not_the_one_that_is_dialled() {
-    let (stranger, address) = stranger();
+    let (stray, address) = stray_listener();
     let [small, large] = acquainted([None, Some(address)]);
-    let (_greeted, said) = greet(&stranger, &small, &[]);
+    let (_greeted, said) = greet(&stray, &small, &[]);
     assert_eq!(said.connection(), 0);
     let mut dial = link(TcpStream::connect(info(&small).addresses[0]).unwrap());
     let HandshakeFrame::Challenge(challenge) = hear(&mut dial, &[&small]) else { panic!() };
