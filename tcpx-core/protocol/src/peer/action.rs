@@ -302,7 +302,7 @@ pub enum Violation {
     },
     /// A section that does not follow the one before it.
     #[error(
-        "{bytes} bytes from {offset} on of receive {recv:#x}, of chunk_target {message_bytes} bytes \
+        "{bytes} bytes from {offset} on of receive {recv:#x}, of whose {message_bytes} bytes \
          {scheduled} were scheduled"
     )]
     Section {
@@ -382,7 +382,7 @@ pub enum Violation {
         op: u64,
     },
     /// More bytes were scheduled to a receive than it has.
-    #[error("more than {limit} sections scheduled chunk_target chunks do not come")]
+    #[error("more than {limit} sections are scheduled, and their chunks do not come")]
     TooManyDealt {
         /// Most that there may be.
         limit: usize,

@@ -112,9 +112,9 @@ impl PeerProtocol {
         let channel = self.cx.schedule.next_channel;
         if let Some(memory) = portion.gathered {
             match self.cx.schedule.staging.of(channel, memory) {
-                ChannelStaging::There => {}
-                ChannelStaging::Asked => return None,
-                ChannelStaging::RequestQueued => {
+                ChannelStaging::Ready => {}
+                ChannelStaging::Requested => return None,
+                ChannelStaging::NotRequested => {
                     self.cx.schedule.staging.ask(channel, memory);
                     return Some(Action::PrepareStaging { channel, memory });
                 }

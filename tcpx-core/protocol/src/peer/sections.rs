@@ -135,9 +135,9 @@ fn gathered_on(staging: &StagingChannels, channels: u16, memory: MemoryType) -> 
     let mut is_asked = false;
     for channel in 0..channels {
         match staging.of(channel, memory) {
-            ChannelStaging::RequestQueued => return Gathered::Ask(channel),
-            ChannelStaging::Asked => is_asked = true,
-            ChannelStaging::There => {}
+            ChannelStaging::NotRequested => return Gathered::Ask(channel),
+            ChannelStaging::Requested => is_asked = true,
+            ChannelStaging::Ready => {}
             ChannelStaging::Refused => return Gathered::Never,
         }
     }

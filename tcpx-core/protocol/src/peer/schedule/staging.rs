@@ -8,12 +8,12 @@ use crate::types::MemoryType;
 pub(in super::super) enum ChannelStaging {
     /// The driver was not asked yet.
     #[default]
-    RequestQueued,
+    NotRequested,
     /// The driver was asked, and has not answered: nothing is planned meanwhile, since chunks are
     /// scheduled in the order of their matches.
-    Asked,
+    Requested,
     /// The channel has a buffer, for as long as it is open.
-    There,
+    Ready,
     /// The channel gets none.
     Refused,
 }
@@ -27,8 +27,9 @@ pub(in super::super) struct StagingChannels {
 
 impl StagingChannels {
     pub(in super::super) fn new(channels: u16) -> Self {
-        let unasked = || vec![ChannelStaging::RequestQueued; channels.into()].into_boxed_slice();
-        Self { host: unasked(), device: unasked() }
+        let not_requested =
+            || vec![ChannelStaging::NotRequested; channels.into()].into_boxed_slice();
+        Self { host: not_requested(), device: not_requested() }
     }
 
     /// Returns the knowledge about a channel. A channel that is not there gets nothing.
@@ -42,12 +43,12 @@ impl StagingChannels {
 
     /// Notes that the driver is asked.
     pub(in super::super) fn ask(&mut self, channel: u16, memory: MemoryType) {
-        self.set(channel, memory, ChannelStaging::Asked);
+        self.set(channel, memory, ChannelStaging::Requested);
     }
 
     /// Notes the driver's answer.
     pub(in super::super) fn note(&mut self, channel: u16, memory: MemoryType, is_there: bool) {
-        let answer = if is_there { ChannelStaging::There } else { ChannelStaging::Refused };
+        let answer = if is_there { ChannelStaging::Ready } else { ChannelStaging::Refused };
         self.set(channel, memory, answer);
     }
 
