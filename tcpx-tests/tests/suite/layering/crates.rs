@@ -13,6 +13,7 @@ use super::{trees, workspace};
 /// any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-wire", &[]),
+    ("tcpx-seal", &[]),
     ("tcpx-sys", &[]),
     ("tcpx-rx", &[]),
     ("tcpx-cuda", &[]),

@@ -1,0 +1,275 @@
+//! Stream of encrypted records. Pure: bytes in, bytes out.
+//!
+//! A record has the shape of TLS 1.3's (RFC 8446, 5.2), so that the kernel's TLS could take over:
+//!
+//! ```text
+//! type       1 byte, 23: application data
+//! version    2 bytes, 0x0303
+//! length     2 bytes, big endian: of what follows
+//! encrypted  1 to 16,384 bytes of the stream, and a byte 23
+//! tag        16 bytes
+//! ```
+//!
+//! The number of a record is not sent: both ends count from 0, and the nonce is that number. So a
+//! record fits in one place of one direction of one connection. One that was changed, left out,
+//! repeated, moved, cut short or made up does not open. Nothing of it is seen before it has opened.
+//!
+//! After [`RECORDS_A_KEY`] records both ends renew the key, without a word. That is far below the
+//! 2^24.5 records after which AES-GCM gives up some of its strength.
+
+use std::ops::Range;
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
+
+use crate::secret::{SECRET_BYTES, TrafficSecret};
+use crate::suite::Suite;
+
+/// Longest stretch of the stream in one record, in bytes.
+pub const MAX_PLAIN_BYTES: usize = 1 << 14;
+/// Bytes before the encrypted ones.
+pub const HEADER_BYTES: usize = 5;
+/// Bytes that a record adds to its stretch of the stream.
+pub const OVERHEAD_BYTES: usize = HEADER_BYTES + 1 + TAG_BYTES;
+/// Longest record, in bytes.
+pub const MAX_RECORD_BYTES: usize = MAX_PLAIN_BYTES + OVERHEAD_BYTES;
+/// Number of records after which a key is renewed.
+pub const RECORDS_A_KEY: u64 = 1 << 20;
+
+const TAG_BYTES: usize = 16;
+const APPLICATION_DATA: u8 = 23;
+const VERSION: [u8; 2] = [3, 3];
+
+/// Reason why bytes are not the next record, or why none can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// First bytes that begin no record.
+    #[error("it does not begin as a record does")]
+    Header,
+    /// Length that no record has.
+    #[error("its length is {0} bytes, 18 to {max} are possible", max = MAX_PLAIN_BYTES + 1 + TAG_BYTES)]
+    Length(u16),
+    /// Bytes that are not those that were encrypted, or not in this place.
+    #[error("it does not decrypt: it was changed, or belongs to another place or connection")]
+    Tag,
+    /// Encrypted bytes of another kind than data.
+    #[error("it carries no data")]
+    Content,
+    /// Failure of the cipher while it encrypts, which its documentation rules out.
+    #[error("the cipher has failed")]
+    Cipher,
+}
+
+/// Key of one direction, and the number of its next record.
+struct Keys {
+    suite: Suite,
+    secret: TrafficSecret,
+    key: Option<LessSafeKey>,
+    iv: [u8; 12],
+    /// Number of the next record under this key.
+    number: u64,
+    /// Number of records under the keys before this one.
+    before: u64,
+    records_a_key: u64,
+}
+
+impl Keys {
+    fn new(suite: Suite, secret: TrafficSecret, records_a_key: u64) -> Self {
+        let mut keys =
+            Self { suite, secret, key: None, iv: [0; 12], number: 0, before: 0, records_a_key };
+        keys.load();
+        keys
+    }
+
+    /// Makes the key and the first nonce of the secret.
+    fn load(&mut self) {
+        let mut key = zeroize::Zeroizing::new([0; SECRET_BYTES]);
+        self.secret.expand("key", key.as_mut());
+        self.secret.expand("iv", &mut self.iv);
+        self.key = UnboundKey::new(self.suite.algorithm(), key.as_ref()).ok().map(LessSafeKey::new);
+    }
+
+    /// Returns the key and the nonce of the next record, and counts it.
+    fn next(&mut self) -> Option<(&LessSafeKey, Nonce)> {
+        if self.number == self.records_a_key {
+            self.secret.renew();
+            self.load();
+            self.before += self.number;
+            self.number = 0;
+        }
+        let mut nonce = self.iv;
+        for (place, byte) in nonce[4..].iter_mut().zip(self.number.to_be_bytes()) {
+            *place ^= byte;
+        }
+        self.number += 1;
+        Some((self.key.as_ref()?, Nonce::assume_unique_for_key(nonce)))
+    }
+
+    /// Returns the number of records so far, under all keys.
+    fn count(&self) -> u64 {
+        self.before + self.number
+    }
+}
+
+/// Maker of the records of one direction.
+pub struct Sealer(Keys);
+
+impl Sealer {
+    /// Begins a stream.
+    #[must_use]
+    pub fn new(suite: Suite, secret: TrafficSecret) -> Self {
+        Self(Keys::new(suite, secret, RECORDS_A_KEY))
+    }
+
+    /// Appends records of the next bytes of the stream to a queue.
+    ///
+    /// # Errors
+    /// [`RecordError::Cipher`]: the connection is of no use any more. The queue has nothing of the
+    /// record that failed.
+    pub fn seal(&mut self, plain: &[u8], queue: &mut Vec<u8>) -> Result<(), RecordError> {
+        plain
+            .chunks(MAX_PLAIN_BYTES)
+            .try_for_each(|part| self.record(queue, |queue| queue.extend_from_slice(part)))
+    }
+
+    /// Appends one record. `fill` appends its stretch of the stream to the queue: 1 to
+    /// [`MAX_PLAIN_BYTES`] bytes, which are encrypted where they are.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal); [`RecordError::Length`] for another number of bytes.
+    pub fn record(
+        &mut self,
+        queue: &mut Vec<u8>,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), RecordError> {
+        let start = queue.len();
+        queue.extend_from_slice(&[0; HEADER_BYTES]);
+        fill(queue);
+        let sealed = self.close(queue, start);
+        if sealed.is_err() {
+            queue.truncate(start);
+        }
+        sealed
+    }
+
+    /// Encrypts the record at the end of the queue, which begins at `start`.
+    fn close(&mut self, queue: &mut Vec<u8>, start: usize) -> Result<(), RecordError> {
+        let plain = queue.len() - start - HEADER_BYTES;
+        // At most what 16 bits hold, or it is refused.
+        let length = (plain + 1 + TAG_BYTES).min(usize::from(u16::MAX)) as u16;
+        if plain == 0 || plain > MAX_PLAIN_BYTES {
+            return Err(RecordError::Length(length));
+        }
+        queue.push(APPLICATION_DATA);
+        let header = header(length);
+        let (key, nonce) = self.0.next().ok_or(RecordError::Cipher)?;
+        let body = &mut queue[start + HEADER_BYTES..];
+        let tag = key
+            .seal_in_place_separate_tag(nonce, Aad::from(header), body)
+            .map_err(|_| RecordError::Cipher)?;
+        queue[start..start + HEADER_BYTES].copy_from_slice(&header);
+        queue.extend_from_slice(tag.as_ref());
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sealer").field("records", &self.0.count()).finish_non_exhaustive()
+    }
+}
+
+/// Record that has opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Where its stretch of the stream is, in the bytes that had arrived.
+    pub plain: Range<usize>,
+    /// Length of the whole record: where the next one begins.
+    pub bytes: usize,
+}
+
+/// Reader of the records of one direction.
+pub struct Opener(Keys);
+
+impl Opener {
+    /// Begins a stream.
+    #[must_use]
+    pub fn new(suite: Suite, secret: TrafficSecret) -> Self {
+        Self(Keys::new(suite, secret, RECORDS_A_KEY))
+    }
+
+    /// Returns the number of records that have opened.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.count()
+    }
+
+    /// Opens the record at the front of what has arrived, where it is. `None`: it is not all there.
+    ///
+    /// # Errors
+    /// The bytes are not the next record. The connection is of no use any more: a second call with
+    /// the same bytes fails as well.
+    pub fn open(&mut self, arrived: &mut [u8]) -> Result<Option<Opened>, RecordError> {
+        let Some(bytes) = record_bytes(arrived)? else { return Ok(None) };
+        if arrived.len() < bytes {
+            return Ok(None);
+        }
+        let (header, body) = arrived[..bytes].split_at_mut(HEADER_BYTES);
+        let number = (self.0.number, self.0.before);
+        let (key, nonce) = self.0.next().ok_or(RecordError::Cipher)?;
+        let inner = key.open_in_place(nonce, Aad::from(&*header), body);
+        let Ok(inner) = inner else {
+            // Counts records that have opened.
+            if self.0.before == number.1 {
+                self.0.number = number.0;
+            }
+            return Err(RecordError::Tag);
+        };
+        match inner.split_last() {
+            Some((&APPLICATION_DATA, plain)) if !plain.is_empty() => {
+                let plain = HEADER_BYTES..HEADER_BYTES + plain.len();
+                Ok(Some(Opened { plain, bytes }))
+            }
+            _ => Err(RecordError::Content),
+        }
+    }
+
+    /// Returns whether a whole record is at the front of what has arrived. What begins no record
+    /// counts as one, for [`open`](Self::open) to say so.
+    #[must_use]
+    pub fn is_whole(arrived: &[u8]) -> bool {
+        match record_bytes(arrived) {
+            Ok(bytes) => bytes.is_some_and(|bytes| arrived.len() >= bytes),
+            Err(_) => true,
+        }
+    }
+}
+
+impl std::fmt::Debug for Opener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opener").field("records", &self.count()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the length of the record that begins here. `None`: its header is not all there.
+fn record_bytes(arrived: &[u8]) -> Result<Option<usize>, RecordError> {
+    let Some((header, _)) = arrived.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let [kind, v0, v1, l0, l1] = *header;
+    if kind != APPLICATION_DATA || [v0, v1] != VERSION {
+        return Err(RecordError::Header);
+    }
+    let length = u16::from_be_bytes([l0, l1]);
+    let body = usize::from(length);
+    if !(2 + TAG_BYTES..=MAX_PLAIN_BYTES + 1 + TAG_BYTES).contains(&body) {
+        return Err(RecordError::Length(length));
+    }
+    Ok(Some(HEADER_BYTES + body))
+}
+
+fn header(length: u16) -> [u8; HEADER_BYTES] {
+    let [l0, l1] = length.to_be_bytes();
+    [APPLICATION_DATA, VERSION[0], VERSION[1], l0, l1]
+}
+
+#[cfg(test)]
+mod tests;

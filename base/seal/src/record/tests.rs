@@ -1,0 +1,149 @@
+//! What opens, and what does not.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SUITES: [Suite; 2] = [Suite::Aes256Gcm, Suite::ChaCha20Poly1305];
+
+fn pair(suite: Suite, records_a_key: u64) -> (Sealer, Opener) {
+    let keys = || Keys::new(suite, TrafficSecret::new([7; 32]), records_a_key);
+    (Sealer(keys()), Opener(keys()))
+}
+
+/// Opens all that has arrived, and returns the stream.
+fn open_all(opener: &mut Opener, arrived: &mut [u8]) -> Result<Vec<u8>, RecordError> {
+    let (mut at, mut stream) = (0, Vec::new());
+    while let Some(opened) = opener.open(&mut arrived[at..])? {
+        stream.extend_from_slice(&arrived[at..][opened.plain]);
+        at += opened.bytes;
+    }
+    Ok(stream)
+}
+
+#[test]
+fn long_stretches_take_several_records() {
+    for suite in SUITES {
+        let (mut sealer, mut opener) = pair(suite, RECORDS_A_KEY);
+        let plain: Vec<u8> = (0..3 * MAX_PLAIN_BYTES + 5).map(|i| i as u8).collect();
+        let mut queue = Vec::new();
+        sealer.seal(&plain, &mut queue).unwrap();
+        assert_eq!(queue.len(), plain.len() + 4 * OVERHEAD_BYTES);
+        assert_eq!(open_all(&mut opener, &mut queue).unwrap(), plain);
+        assert_eq!(opener.count(), 4);
+    }
+}
+
+#[test]
+fn nothing_of_the_stream_is_in_clear() {
+    let (mut sealer, _) = pair(Suite::Aes256Gcm, RECORDS_A_KEY);
+    let mut queue = Vec::new();
+    sealer.seal(&[0x5a; 1000], &mut queue).unwrap();
+    assert!(!queue.windows(4).any(|bytes| bytes == [0x5a; 4]));
+}
+
+#[test]
+fn every_flipped_bit_is_an_error() {
+    for suite in SUITES {
+        let mut queue = Vec::new();
+        pair(suite, 9).0.seal(b"hello", &mut queue).unwrap();
+        for bit in 0..queue.len() * 8 {
+            let mut damaged = queue.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let opened = pair(suite, 9).1.open(&mut damaged);
+            // A longer record is awaited; it will not open.
+            assert!(matches!(opened, Err(_) | Ok(None)), "bit {bit}");
+            assert!(bit / 8 == 3 || bit / 8 == 4 || opened.is_err(), "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn a_record_fits_in_its_own_place_only() {
+    let (mut sealer, mut opener) = pair(Suite::fastest(), RECORDS_A_KEY);
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    sealer.seal(b"first", &mut first).unwrap();
+    sealer.seal(b"second", &mut second).unwrap();
+    assert_eq!(opener.open(&mut second.clone()), Err(RecordError::Tag), "left out");
+    opener.open(&mut first.clone()).unwrap().unwrap();
+    assert_eq!(opener.open(&mut first), Err(RecordError::Tag), "repeated");
+    opener.open(&mut second.clone()).unwrap().unwrap();
+    // The same place of another direction.
+    let mut other = Opener::new(Suite::fastest(), TrafficSecret::new([8; 32]));
+    let mut again = Vec::new();
+    pair(Suite::fastest(), RECORDS_A_KEY).0.seal(b"first", &mut again).unwrap();
+    assert_eq!(other.open(&mut again), Err(RecordError::Tag));
+}
+
+#[test]
+fn a_key_is_renewed_by_count_and_never_used_again() {
+    let (mut sealer, mut opener) = pair(Suite::fastest(), 3);
+    let mut sealed = Vec::new();
+    for number in 0..20u8 {
+        let mut queue = Vec::new();
+        sealer.seal(&[1; 64], &mut queue).unwrap();
+        assert!(!sealed.contains(&queue), "record {number} was made before");
+        sealed.push(queue.clone());
+        assert_eq!(open_all(&mut opener, &mut queue).unwrap(), [1; 64]);
+    }
+    assert_eq!(opener.count(), 20);
+    // An end that does not renew cannot follow.
+    let (mut sealer, mut stale) = (pair(Suite::fastest(), 3).0, pair(Suite::fastest(), 9).1);
+    let mut queue = Vec::new();
+    (0..4).for_each(|_| sealer.seal(b"x", &mut queue).unwrap());
+    assert_eq!(open_all(&mut stale, &mut queue), Err(RecordError::Tag));
+}
+
+#[test]
+fn lengths_that_no_record_has_are_refused_before_more_is_awaited() {
+    let mut opener = pair(Suite::fastest(), 9).1;
+    for length in [0u16, 17, 16_402, u16::MAX] {
+        let mut header = super::header(length);
+        assert_eq!(opener.open(&mut header), Err(RecordError::Length(length)));
+        assert!(Opener::is_whole(&header));
+    }
+    assert_eq!(opener.open(&mut [22, 3, 3, 0, 40]), Err(RecordError::Header));
+    assert_eq!(opener.open(&mut [23, 3, 3, 0]), Ok(None));
+    assert!(!Opener::is_whole(&super::header(40)));
+}
+
+#[test]
+fn a_record_takes_neither_nothing_nor_too_much() {
+    let mut sealer = pair(Suite::fastest(), 9).0;
+    let mut queue = b"before".to_vec();
+    assert!(matches!(sealer.record(&mut queue, |_| {}), Err(RecordError::Length(_))));
+    let too_much = |queue: &mut Vec<u8>| queue.resize(queue.len() + MAX_PLAIN_BYTES + 1, 0);
+    assert!(matches!(sealer.record(&mut queue, too_much), Err(RecordError::Length(_))));
+    assert_eq!(queue, b"before");
+}
+
+proptest! {
+    #[test]
+    fn what_is_sealed_is_opened_however_it_arrives(
+        parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8),
+        cut in 1usize..200,
+    ) {
+        let (mut sealer, mut opener) = pair(Suite::fastest(), 3);
+        let mut sealed = Vec::new();
+        for part in &parts {
+            sealer.seal(part, &mut sealed).unwrap();
+        }
+        let (mut arrived, mut stream) = (Vec::new(), Vec::new());
+        for piece in sealed.chunks(cut) {
+            arrived.extend_from_slice(piece);
+            while let Some(opened) = opener.open(&mut arrived).unwrap() {
+                stream.extend_from_slice(&arrived[opened.plain]);
+                arrived.drain(..opened.bytes);
+            }
+        }
+        prop_assert_eq!(stream, parts.concat());
+        prop_assert!(arrived.is_empty());
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_open(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let mut bytes = bytes;
+        let mut opener = pair(Suite::fastest(), 3).1;
+        prop_assert!(matches!(opener.open(&mut bytes), Err(_) | Ok(None)));
+    }
+}
