@@ -43,7 +43,7 @@ use tcpx_diagnosis::Finding;
 #[cfg(feature = "soft")]
 use tcpx_diagnosis::table::plugin::OTHER_TRANSPORT;
 use tcpx_diagnosis::variables::process_env;
-use tcpx_sys::{Entries, HealthEntries, NcclResult, ReadinessEntries};
+use tcpx_sys::{EncryptionEntries, Entries, HealthEntries, NcclResult, ReadinessEntries};
 
 use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
@@ -159,8 +159,9 @@ impl Plugin {
             tcpx_sys::Plugin::from_table(Path::new("built-in"), tcpx_softnet::table(), &[SOFT_NAME])
         }?;
         let (health, readiness) = (tcpx_softnet::comm_health(), tcpx_softnet::comm_poll());
+        let encryption = tcpx_softnet::comm_encryption();
         // SAFETY: the additions are the same plugin's, and constants of this program as well.
-        let raw = unsafe { raw.with_additions(health, readiness) };
+        let raw = unsafe { raw.with_additions(health, readiness, encryption) };
         Self::initialise(raw, chunk_bytes, carrier)
     }
 
@@ -226,6 +227,11 @@ impl Plugin {
     /// Returns the functions that report what to wait for on a comm, if the plugin has them.
     pub(crate) fn readiness(&self) -> Option<&ReadinessEntries> {
         self.raw.readiness()
+    }
+
+    /// Returns the functions that have comms encrypted, if the plugin has them.
+    pub(crate) fn encryption(&self) -> Option<&EncryptionEntries> {
+        self.raw.encryption()
     }
 
     /// Returns the largest chunk: NCCL_DYNAMIC_CHUNK_SIZE as the plugin saw it.

@@ -4,9 +4,9 @@
 //! Types match the C ABI byte for byte. Every size and offset is asserted at compile time, and
 //! compared with a C compiler's view in `tests/suite/abi_probe.rs`.
 //!
-//! A plugin of this project has two more symbols. One reports whether a comm is alive:
-//! [`CommHealthV1`], [`Plugin::health`]. The other reports what to wait for: [`CommPollV1`],
-//! [`Plugin::readiness`].
+//! A plugin of this project has three more symbols. One reports whether a comm is alive:
+//! [`CommHealthV1`], [`Plugin::health`]. One reports what to wait for: [`CommPollV1`],
+//! [`Plugin::readiness`]. One has a comm encrypted: [`CommEncryptionV1`], [`Plugin::encryption`].
 //!
 //! NCCL looks for newer tables first, so a plugin for NCCL has those as well: [`NcclNetV8`],
 //! [`NcclNetV9`], [`NcclNetV10`].
@@ -44,6 +44,7 @@
 //! ```
 
 mod addition;
+mod encryption;
 mod health;
 mod later_tables;
 mod load;
@@ -54,6 +55,10 @@ mod readiness;
 mod table;
 mod types;
 
+pub use encryption::{
+    COMM_SECRET_BYTES, CommEncryptionV1, ConnectEncryptedFn, ENCRYPTION_SYMBOL, EncryptListenFn,
+    EncryptionEntries,
+};
 pub use health::{CheckCommFn, CommHealthV1, HEALTH_SYMBOL, HealthEntries, SetPeerTimeoutFn};
 pub use later_tables::{
     CommConfigV10, ConnectV10Fn, GetPropertiesV8Fn, GetPropertiesV9Fn, InitV10Fn, IrecvV9Fn,

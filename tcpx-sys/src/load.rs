@@ -4,6 +4,7 @@
 use core::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 
+use crate::encryption::{CommEncryptionV1, ENCRYPTION_SYMBOL, EncryptionEntries};
 use crate::health::{CommHealthV1, HEALTH_SYMBOL, HealthEntries};
 use crate::readiness::{CommPollV1, READINESS_SYMBOL, ReadinessEntries};
 use crate::table::{
@@ -115,12 +116,13 @@ pub struct Plugin {
     entries: Entries,
     health: Option<HealthEntries>,
     readiness: Option<ReadinessEntries>,
+    encryption: Option<EncryptionEntries>,
 }
 
 impl Plugin {
     /// Opens `path` and checks symbol, members and name. An empty list of names accepts any name.
-    /// Finds the symbols [`HEALTH_SYMBOL`] and [`READINESS_SYMBOL`] too, where they exist. A symbol
-    /// of one of these names that is not the struct counts as absent.
+    /// Finds the symbols [`HEALTH_SYMBOL`], [`READINESS_SYMBOL`] and [`ENCRYPTION_SYMBOL`] too, where
+    /// they exist. A symbol of one of these names that is not the struct counts as absent.
     ///
     /// # Errors
     /// One [`LoadError`] variant per cause.
@@ -171,9 +173,12 @@ impl Plugin {
         let health = unsafe { addition::<CommHealthV1>(&library, HEALTH_SYMBOL) };
         // SAFETY: as above.
         let readiness = unsafe { addition::<CommPollV1>(&library, READINESS_SYMBOL) };
+        // SAFETY: as above.
+        let encryption = unsafe { addition::<CommEncryptionV1>(&library, ENCRYPTION_SYMBOL) };
         Ok(Self {
             health: health.and_then(HealthEntries::from_struct),
             readiness: readiness.and_then(ReadinessEntries::from_struct),
+            encryption: encryption.and_then(EncryptionEntries::from_struct),
             ..plugin
         })
     }
@@ -184,10 +189,16 @@ impl Plugin {
     /// The functions have the types that the structs declare, belong to the table's plugin, and
     /// stay callable for the rest of the process.
     #[must_use]
-    pub unsafe fn with_additions(self, health: CommHealthV1, readiness: CommPollV1) -> Self {
+    pub unsafe fn with_additions(
+        self,
+        health: CommHealthV1,
+        readiness: CommPollV1,
+        encryption: CommEncryptionV1,
+    ) -> Self {
         Self {
             health: HealthEntries::from_struct(health),
             readiness: ReadinessEntries::from_struct(readiness),
+            encryption: EncryptionEntries::from_struct(encryption),
             ..self
         }
     }
@@ -232,7 +243,7 @@ impl Plugin {
             close_recv "closeRecv", close_listen "closeListen", get_device_mr "getDeviceMr",
             irecv_consumed "irecvConsumed",
         );
-        Ok(Self { path, name, table, entries, health: None, readiness: None })
+        Ok(Self { path, name, table, entries, health: None, readiness: None, encryption: None })
     }
 
     /// Returns the path of the plugin.
@@ -269,6 +280,12 @@ impl Plugin {
     #[must_use]
     pub const fn readiness(&self) -> Option<&ReadinessEntries> {
         self.readiness.as_ref()
+    }
+
+    /// Returns the functions that have comms encrypted, if the plugin has them.
+    #[must_use]
+    pub const fn encryption(&self) -> Option<&EncryptionEntries> {
+        self.encryption.as_ref()
     }
 }
 

@@ -19,6 +19,7 @@
 //! - `chunk`: one chunk on its way through a data socket
 //! - `lane`: one data socket with its queue of chunks
 //! - `socket_io`: system calls by which a data socket moves bytes
+//! - `encrypted_io`: encrypted bytes of a socket, on their way out and in
 //! - `zerocopy`: sends of a data socket that the system reads from the chunks' memory
 //! - `lanes`: the data sockets of a comm
 //! - `lane_order`: choice of a data socket for each chunk. Pure
@@ -30,6 +31,7 @@ mod control_socket;
 mod credit;
 #[cfg(all(test, not(tcpx_helgrind)))]
 mod edges;
+mod encrypted_io;
 mod helper_threads;
 #[cfg(all(test, not(tcpx_helgrind)))]
 mod interleavings;

@@ -21,4 +21,4 @@ mod sockets;
 pub(crate) use dial::{ConnectAttempt, ConnectPoll};
 pub(crate) use handle::{ListenHandle, STATE_OFFSET};
 pub(crate) use listen::{AcceptPoll, ListenComm};
-pub(crate) use sockets::Sockets;
+pub(crate) use sockets::{Connection, Sockets};

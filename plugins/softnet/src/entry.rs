@@ -29,4 +29,5 @@ entries! {
     IrecvConsumed "irecvConsumed",
     SetPeerTimeout "setPeerTimeout", CheckComm "checkComm",
     Descriptors "descriptors", NeedsCall "needsCall",
+    EncryptListen "encryptListen", ConnectEncrypted "connectEncrypted",
 }

@@ -149,6 +149,11 @@
 //! A connection that stays on this host is not paced: where BBR is the system's congestion control,
 //! its senders use Reno. Between hosts the system's choice holds.
 //!
+//! # Encryption
+//! [`comm_encryption`], a third addition to the table, has all encrypted that crosses the sockets of
+//! a comm. The caller gives both ends one secret, which never crosses the network. What a NIC places
+//! or reads where it lies cannot be encrypted.
+//!
 //! # Zero-copy sends
 //! With [`Settings::zerocopy`] (`TCPX_SOFT_ZEROCOPY`) the system does not copy chunks, but reads
 //! their memory, or the pinned pages to which they were copied down, when it sends them and when it
@@ -214,8 +219,8 @@ pub use nic_memory::{ArrivalStats, nic_failure};
 pub use parse_error::ParseError;
 pub use plugin::{
     HelperCpus, Helpers, NcclMode, Settings, SettingsError, arrival_stats, bounce_bytes,
-    comm_health, comm_poll, configure, gpu_reach, pool_stats, table, table_v8, table_v9, table_v10,
-    uses_device_memory,
+    comm_encryption, comm_health, comm_poll, configure, gpu_reach, pool_stats, table, table_v8,
+    table_v9, table_v10, uses_device_memory,
 };
 pub use tcpx_comm::wire::{Side, SocketRole};
 pub use transport::{GpuReach, Transport};

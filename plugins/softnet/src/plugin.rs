@@ -5,6 +5,7 @@
 //! - `caller`: whether NCCL or another program called `init`; `mode`: what follows from it;
 //!   `nccl_mode`: what the settings say of NCCL
 //! - `health`: an addition to it, which says whether a comm is alive
+//! - `encryption`: another, which has the sockets of a comm encrypted
 //! - `readiness`: another, which says for what to wait on a comm
 //! - `entries`: what each of them does, in safe Rust; `entries::additions`: those of the additions;
 //!   `entries::registering`: regMr
@@ -21,6 +22,7 @@
 
 mod arguments;
 mod caller;
+mod encryption;
 mod entries;
 mod gpu_mismatch;
 mod health;
@@ -41,6 +43,7 @@ mod start;
 mod table;
 mod variables;
 
+pub use encryption::comm_encryption;
 pub use health::comm_health;
 pub use helper_cpus::HelperCpus;
 pub use later_tables::{table_v8, table_v9, table_v10};

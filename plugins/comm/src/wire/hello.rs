@@ -6,6 +6,7 @@ use super::protocol::{MAGIC, MAX_CHUNK_BYTES, MAX_SOCKETS, SocketRole, VERSION, 
 /// Socket index that marks the control socket in a hello.
 const CONTROL_INDEX: u16 = u16::MAX;
 const FLAG_RECV_SYNC: u16 = 1;
+const FLAG_ENCRYPTED: u16 = 2;
 
 /// Random name of one listen comm. Only holders of the comm's handle know the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub struct Hello {
     pub sockets: u16,
     /// Whether sends wait for their receives.
     pub recv_sync: bool,
+    /// Whether the offer of a key follows, and the answer to it follows the reply. Then all that
+    /// comes behind is encrypted.
+    pub encrypted: bool,
     /// The sender's chunk size in bytes. Every chunk except a message's last has exactly this size.
     pub chunk_bytes: u32,
 }
@@ -74,7 +78,8 @@ impl Hello {
             SocketRole::Control => CONTROL_INDEX,
             SocketRole::Data(index) => index,
         };
-        let flags = if self.recv_sync { FLAG_RECV_SYNC } else { 0 };
+        let flags = if self.recv_sync { FLAG_RECV_SYNC } else { 0 }
+            | if self.encrypted { FLAG_ENCRYPTED } else { 0 };
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -111,7 +116,7 @@ impl Hello {
             index => return Err(HelloError::Index { index, sockets }),
         };
         let flags = u16::from_le_bytes(take(bytes, 14));
-        if flags & !FLAG_RECV_SYNC != 0 {
+        if flags & !(FLAG_RECV_SYNC | FLAG_ENCRYPTED) != 0 {
             return Err(HelloError::Flags(flags));
         }
         let chunk_bytes = u32::from_le_bytes(take(bytes, 40));
@@ -128,6 +133,7 @@ impl Hello {
             role,
             sockets,
             recv_sync: flags & FLAG_RECV_SYNC != 0,
+            encrypted: flags & FLAG_ENCRYPTED != 0,
             chunk_bytes,
         })
     }
@@ -200,6 +206,7 @@ mod tests {
             role: SocketRole::Data(2),
             sockets: 3,
             recv_sync: false,
+            encrypted: false,
             chunk_bytes: 524_288,
         }
     }
@@ -233,14 +240,14 @@ mod tests {
         #[test]
         fn hello_survives_the_wire(
             id: [u8; 16], attempt: u64, sockets in 1..=MAX_SOCKETS, index: u16, recv_sync: bool,
-            chunk_bytes in 1..=MAX_CHUNK_BYTES,
+            encrypted: bool, chunk_bytes in 1..=MAX_CHUNK_BYTES,
         ) {
             let role = match index % 4 {
                 0 => SocketRole::Control,
                 _ => SocketRole::Data(index % sockets),
             };
             let id = ConnectionId(id);
-            let hello = Hello { id, attempt, role, sockets, recv_sync, chunk_bytes };
+            let hello = Hello { id, attempt, role, sockets, recv_sync, encrypted, chunk_bytes };
             prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
         }
     }

@@ -84,6 +84,11 @@ fn it_loads_as_a_plugin() {
         ((health.check_comm)(comm), (health.set_peer_timeout)(comm, 1))
     };
     assert_eq!((codes.0.0, codes.1.0), (3, 3));
+    let encryption = plugin.encryption().expect("the third addition");
+    // SAFETY: as above; the secret is 32 bytes.
+    let code =
+        unsafe { (encryption.encrypt_listen)(std::ptr::null_mut(), [7u8; 32].as_ptr().cast()) };
+    assert_eq!(code.0, 3);
     let readiness = plugin.readiness().expect("the other addition");
     let mut answer = 7;
     // SAFETY: as above; no descriptor is asked for, so there need be no place for one.

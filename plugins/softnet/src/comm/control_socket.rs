@@ -9,6 +9,8 @@ use std::os::fd::AsFd;
 
 use tcpx_comm::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 
+use super::encrypted_io::{EncryptedIn, EncryptedOut};
+use crate::connect::Connection;
 use crate::hooks::{Hook, HookSet, SocketHooks};
 use crate::memory::{IoList, IoOutcome, Piece};
 
@@ -21,14 +23,18 @@ pub(super) fn signal(hook: &Hook<dyn SocketHooks>) -> c_int {
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     stream: TcpStream,
+    /// What encrypts its bytes, and decrypts them. `None`: they are in clear.
+    encryption: Option<Box<(EncryptedOut, EncryptedIn)>>,
     hook: Hook<dyn SocketHooks>,
 }
 
 impl ControlSocket {
-    /// Creates a control socket from `stream`, the connected, non-blocking socket of comm number
-    /// `comm`.
-    pub(crate) fn new(stream: TcpStream, hooks: HookSet, comm: u64, side: Side) -> Self {
-        Self { stream, hook: hooks.socket(comm, side, SocketRole::Control) }
+    /// Creates a control socket from the connection of comm number `comm`.
+    pub(crate) fn new(connection: Connection, hooks: HookSet, comm: u64, side: Side) -> Self {
+        let Connection { socket: stream, keys } = connection;
+        let encryption = keys
+            .map(|keys| Box::new((EncryptedOut::new(keys.sealer), EncryptedIn::new(keys.opener))));
+        Self { stream, encryption, hook: hooks.socket(comm, side, SocketRole::Control) }
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -54,19 +60,33 @@ impl ControlSocket {
 
     /// Reads bytes that are there; returns `None` when there are none now.
     pub(super) fn try_read(&mut self, place: &mut [u8]) -> io::Result<Option<usize>> {
-        ready(self.stream.read(place))
+        let Some(encryption) = &mut self.encryption else { return ready(self.stream.read(place)) };
+        let mut list = IoList::new(place.len());
+        list.push_place(place);
+        if list.is_empty() {
+            return Ok(Some(0));
+        }
+        let outcome = encryption.1.receive(&self.stream, &list);
+        match outcome {
+            IoOutcome::Closed => Ok(Some(0)),
+            outcome => moved(outcome),
+        }
     }
 
-    /// Writes as many bytes as the socket takes; returns `None` when it takes none now.
+    /// Writes as many bytes as the socket takes; returns `None` when it takes none now. The next
+    /// call then has the same bytes first.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let mut list = IoList::new(bytes.len());
         list.push_bytes(bytes);
-        match list.send(self.stream.as_fd(), self.signal()) {
-            IoOutcome::Bytes(count) => Ok(Some(count)),
-            IoOutcome::Blocked | IoOutcome::Again => Ok(None),
-            IoOutcome::Closed => Err(io::ErrorKind::UnexpectedEof.into()),
-            IoOutcome::Failed(error) => Err(error),
-            IoOutcome::Refused(error) => Err(io::Error::other(error)),
+        let signal = self.signal();
+        moved(self.send(list, signal))
+    }
+
+    /// Sends from the listed memory without waiting.
+    fn send(&mut self, mut list: IoList<'_>, signal: c_int) -> IoOutcome {
+        match &mut self.encryption {
+            None => list.send(self.stream.as_fd(), signal),
+            Some(encryption) => encryption.0.send(&self.stream, &list, signal),
         }
     }
 
@@ -122,7 +142,7 @@ impl ControlOut {
         while !self.segments.is_empty() {
             let Some(limit) = socket.limit()? else { return Ok(false) };
             let signal = socket.signal();
-            match self.list(limit).send(socket.stream.as_fd(), signal) {
+            match socket.send(self.list(limit), signal) {
                 IoOutcome::Bytes(bytes) => {
                     socket.moved(bytes);
                     self.advance(bytes, &mut sent);
@@ -220,6 +240,17 @@ impl ControlIn {
                 Ok(ControlRead::Bytes)
             }
         }
+    }
+}
+
+/// Returns how many bytes moved; `None` when the call must be made again later.
+fn moved(outcome: IoOutcome) -> io::Result<Option<usize>> {
+    match outcome {
+        IoOutcome::Bytes(count) => Ok(Some(count)),
+        IoOutcome::Blocked | IoOutcome::Again => Ok(None),
+        IoOutcome::Closed => Err(io::ErrorKind::UnexpectedEof.into()),
+        IoOutcome::Failed(error) => Err(error),
+        IoOutcome::Refused(error) => Err(io::Error::other(error)),
     }
 }
 

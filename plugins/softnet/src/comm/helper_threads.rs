@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use tcpx_comm::poll::Interest;
 
@@ -14,6 +15,8 @@ use crate::sync::{AtomicBool, Waker, thread, wait};
 
 /// Most bytes that one socket call moves.
 const CALL_BYTES: usize = 1 << 20;
+/// Pause before a helper tries again to place bytes that were read from a socket.
+const HELD_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 struct Shared {
@@ -140,5 +143,7 @@ fn run_all(lanes: &[Arc<Lane>]) -> bool {
 fn sleep(lanes: &[Arc<Lane>], shared: &Shared) -> io::Result<()> {
     let mut descriptors = vec![(shared.wake.as_fd(), Interest::Read)];
     descriptors.extend(lanes.iter().filter_map(|lane| lane.readiness()));
-    wait(&descriptors, None).map(drop)
+    // What a lane has read and could not place, the socket does not show.
+    let is_held = lanes.iter().any(|lane| lane.holds_bytes());
+    wait(&descriptors, is_held.then_some(HELD_PAUSE)).map(drop)
 }

@@ -7,12 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use socket2::SockRef;
+use tcpx_seal::exchange::{Answer, Offer};
+use tcpx_seal::secret::SharedSecret;
+use tcpx_seal::suite::Suite;
 use tcpx_sys::PTR_HOST;
 
 use super::edges::Edges;
 use super::zerocopy::ZeroCopy;
 use super::{CommOptions, Destination, DeviceContent, NeedsCall, RecvComm, SendComm};
-use crate::connect::Sockets;
+use crate::connect::{Connection, Sockets};
 use crate::hooks::HookSet;
 use crate::memory::{BounceBuffer, Piece, Registration};
 use crate::sync::exploration::{explore, many};
@@ -38,6 +41,7 @@ struct Scenario {
     lanes: usize,
     threads: usize,
     recv_sync: bool,
+    encrypted: bool,
 }
 
 /// Memory of the sender and of the receiver.
@@ -50,7 +54,7 @@ struct Memory {
 
 impl Scenario {
     fn run(self, memory: Memory) {
-        let (ours, theirs) = sockets(self.lanes);
+        let (ours, theirs) = sockets(self.lanes, self.encrypted);
         let sender = thread::Builder::new().name("sender".to_owned());
         let sender = sender.spawn(move || {
             let comm = SendComm::new(ours, &self.options(), None, None).expect("threads");
@@ -77,11 +81,25 @@ impl Scenario {
     }
 }
 
-fn sockets(lanes: usize) -> (Sockets, Sockets) {
-    let (control, its_control) = connected();
-    let (data, its_data) = (0..lanes).map(|_| connected()).unzip();
+fn sockets(lanes: usize, encrypted: bool) -> (Sockets, Sockets) {
+    let (control, its_control) = connection(encrypted);
+    let (data, its_data) = (0..lanes).map(|_| connection(encrypted)).unzip();
     let all = |control, data| Sockets { control, data, chunk_bytes: CHUNK_BYTES, steering: None };
     (all(control, data), all(its_control, its_data))
+}
+
+/// Returns both ends of a socket, with their keys.
+fn connection(encrypted: bool) -> (Connection, Connection) {
+    let (ours, theirs) = connected();
+    if !encrypted {
+        return (Connection::clear(ours), Connection::clear(theirs));
+    }
+    let (secret, suite) = (SharedSecret::new([5; 32]), Suite::fastest());
+    let offer = Offer::new(&secret, suite, b"").expect("random bytes");
+    let answer = Answer::new(&secret, suite, b"", offer.bytes(), b"").expect("the same secret");
+    let keys = offer.finish(b"", &answer.bytes).expect("the same secret");
+    let end = |socket, keys| Connection { socket, keys: Some(Box::new(keys)) };
+    (end(ours, keys), end(theirs, answer.keys))
 }
 
 /// Returns sockets that pass on at once what is written to them.
@@ -176,8 +194,8 @@ fn explore_all(times: usize) {
     let piece = |index| bounce.region().piece(index * MEMORY, MEMORY);
     let memory = Memory { bounce, sent: piece(0), received: piece(1) };
     for (lanes, threads) in [(1, 1), (2, 1), (2, 2), (2, 0)] {
-        for recv_sync in [false, true] {
-            let scenario = Scenario { lanes, threads, recv_sync };
+        for (recv_sync, encrypted) in [(false, false), (true, false), (false, true), (true, true)] {
+            let scenario = Scenario { lanes, threads, recv_sync, encrypted };
             explore(times, move || scenario.run(memory));
         }
     }
@@ -189,7 +207,7 @@ fn callers_that_sleep_exchange_all_messages() {
 }
 
 #[test]
-#[ignore = "deep: 3,200 orders"]
+#[ignore = "deep: 6,400 orders"]
 fn callers_that_sleep_exchange_all_messages_in_any_of_many_orders() {
     explore_all(many(MANY));
 }

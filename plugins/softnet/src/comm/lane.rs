@@ -289,6 +289,11 @@ impl Lane {
         lock(&self.state).socket_io.expects()
     }
 
+    /// Returns whether a chunk waits for bytes that were read from the socket already.
+    pub(crate) fn holds_bytes(&self) -> bool {
+        self.has_chunks() && lock(&self.state).socket_io.has_bytes()
+    }
+
     fn is_read(&self, state: &mut LaneState) -> bool {
         state.socket_io.reap_completions(&self.socket);
         !state.socket_io.is_idle()

@@ -20,6 +20,7 @@ use super::needs_call::NeedsCall;
 use super::options::CommOptions;
 use super::socket_io::SocketIo;
 use crate::bell::Bell;
+use crate::connect::Connection;
 use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion};
 use crate::sync::wait;
 
@@ -57,28 +58,32 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Takes the connected, non-blocking sockets of a comm, which move bytes by plain calls.
+    /// Takes the sockets of a comm, which move bytes by plain calls, encrypted or in clear.
     pub(crate) fn new(
-        sockets: Vec<TcpStream>,
+        sockets: Vec<Connection>,
         side: Side,
         options: &CommOptions<'_>,
     ) -> io::Result<Self> {
-        let plain = |(index, socket)| {
-            let socket_io = SocketIo::plain(&socket, index, side, options.zerocopy);
+        let with_io = |(index, Connection { socket, keys })| {
+            let socket_io = match keys {
+                None => SocketIo::plain(&socket, index, side, options.zerocopy),
+                Some(keys) => SocketIo::encrypted(*keys, side),
+            };
             (socket, socket_io)
         };
-        Self::start(sockets.into_iter().enumerate().map(plain).collect(), side, options, None)
+        Self::start(sockets.into_iter().enumerate().map(with_io).collect(), side, options, None)
     }
 
     /// Does the same for sockets whose bytes come to a NIC's region. Where a ring reports them,
     /// helper threads have no work.
     pub(crate) fn into_region(
-        sockets: Vec<TcpStream>,
+        sockets: Vec<Connection>,
         options: &CommOptions<'_>,
         region: &'static NicRegion,
     ) -> io::Result<Self> {
         let bell = Arc::new(Bell::new());
-        let arrive = |socket: TcpStream| {
+        let arrive = |connection: Connection| {
+            let socket = in_clear(connection)?;
             let socket_io = NicArrivals::new(region, &socket, &bell)?;
             Ok((socket, SocketIo::Arrive(socket_io)))
         };
@@ -89,11 +94,12 @@ impl Lanes {
 
     /// Does the same for sockets whose bytes a NIC reads where they are.
     pub(crate) fn from_nic_memory(
-        sockets: Vec<TcpStream>,
+        sockets: Vec<Connection>,
         options: &CommOptions<'_>,
         interface: &str,
     ) -> io::Result<Self> {
-        let depart = |socket: TcpStream| {
+        let depart = |connection: Connection| {
+            let socket = in_clear(connection)?;
             let socket_io = NicDepartures::new(&socket, interface).map_err(io::Error::other)?;
             Ok((socket, SocketIo::Depart(socket_io)))
         };
@@ -312,3 +318,11 @@ fn wait_for_zerocopy(lanes: &[Arc<Lane>]) {
 mod interleavings;
 #[cfg(test)]
 mod tests;
+
+/// Returns the socket of a connection in clear. A NIC neither encrypts nor decrypts.
+fn in_clear(connection: Connection) -> io::Result<TcpStream> {
+    match connection.keys {
+        None => Ok(connection.socket),
+        Some(_) => Err(io::Error::other("a NIC cannot move encrypted bytes")),
+    }
+}

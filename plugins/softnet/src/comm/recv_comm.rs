@@ -118,7 +118,7 @@ impl RecvComm {
             log::warn!("accept: cannot start helper threads: {error}");
             Failure::System
         })?;
-        let watched = lanes.sockets().chain([&sockets.control]);
+        let watched = lanes.sockets().chain([&sockets.control.socket]);
         let mut hook = hooks.comm(number, Side::Recv);
         if let (DeviceContent::Garbage, Some(hook)) = (content, hook.get_mut()) {
             hook.misled();

@@ -92,7 +92,7 @@ impl SendComm {
             None => Lanes::new(sockets.data, Side::Send, options),
             Some(nic) => Lanes::from_nic_memory(sockets.data, options, nic.interface()),
         }?;
-        let watched = lanes.sockets().chain([&sockets.control]);
+        let watched = lanes.sockets().chain([&sockets.control.socket]);
         Ok(Self {
             liveness: Liveness::new(watched, Side::Send, options),
             outgoing: Outgoing {

@@ -1,5 +1,5 @@
 //! System calls by which a data socket moves the bytes of chunks: plain, zero-copy, or
-//! straight into and from memory of a NIC.
+//! straight into and from memory of a NIC; or encrypted.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -7,8 +7,10 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 use tcpx_comm::wire::Side;
+use tcpx_seal::exchange::SocketKeys;
 
 use super::chunk::Chunk;
+use super::encrypted_io::{EncryptedIn, EncryptedOut};
 use super::zerocopy::{ZeroCopy, ZerocopySends};
 use crate::memory::{IoList, IoOutcome};
 use crate::nic_memory::{NicArrivals, NicDepartures};
@@ -20,6 +22,10 @@ pub(super) enum SocketIo {
     Receive,
     /// The system copies what is sent.
     Send,
+    /// What comes is decrypted.
+    ReceiveEncrypted(EncryptedIn),
+    /// What is sent is encrypted first.
+    SendEncrypted(EncryptedOut),
     /// The system may read what is sent where it is.
     SendZerocopy(ZerocopySends),
     /// What comes is in a NIC's region already.
@@ -36,6 +42,14 @@ impl SocketIo {
             Side::Send => {
                 ZerocopySends::new(socket, index, zerocopy).map_or(Self::Send, Self::SendZerocopy)
             }
+        }
+    }
+
+    /// Creates the mode of a socket whose bytes are encrypted.
+    pub(super) fn encrypted(keys: SocketKeys, side: Side) -> Self {
+        match side {
+            Side::Recv => Self::ReceiveEncrypted(EncryptedIn::new(keys.opener)),
+            Side::Send => Self::SendEncrypted(EncryptedOut::new(keys.sealer)),
         }
     }
 
@@ -59,7 +73,11 @@ impl SocketIo {
                 let chunk = chunks.front()?;
                 Some(departures.send(socket, chunk.source, chunk.rest(), most))
             }
-            Self::Receive | Self::Send | Self::SendZerocopy(_) => {
+            Self::Receive
+            | Self::Send
+            | Self::ReceiveEncrypted(_)
+            | Self::SendEncrypted(_)
+            | Self::SendZerocopy(_) => {
                 let mut list = IoList::new(most);
                 for chunk in chunks.iter() {
                     if !chunk.list(&mut list) {
@@ -72,6 +90,8 @@ impl SocketIo {
                 Some(match self {
                     Self::SendZerocopy(sends) => sends.send(socket, &mut list, signal),
                     Self::Send => (list.send(socket.as_fd(), signal), 0),
+                    Self::SendEncrypted(out) => (out.send(socket, &list, signal), 0),
+                    Self::ReceiveEncrypted(input) => (input.receive(socket, &list), 0),
                     _ => (list.receive(socket.as_fd()), 0),
                 })
             }
@@ -83,7 +103,7 @@ impl SocketIo {
         match self {
             Self::SendZerocopy(sends) => sends.reap_completions(socket),
             Self::Depart(departures) => departures.reap_completions(socket),
-            Self::Receive | Self::Send | Self::Arrive(_) => {}
+            _ => {}
         }
     }
 
@@ -92,13 +112,21 @@ impl SocketIo {
         match self {
             Self::SendZerocopy(sends) => sends.are_complete(calls),
             Self::Depart(departures) => departures.are_complete(calls),
-            Self::Receive | Self::Send | Self::Arrive(_) => true,
+            _ => true,
         }
+    }
+
+    /// Returns whether bytes were read from the socket, and wait for a chunk to be placed in.
+    pub(super) fn has_bytes(&self) -> bool {
+        matches!(self, Self::ReceiveEncrypted(input) if input.has_bytes())
     }
 
     /// Returns whether bytes may come, or be here, although the socket does not show them.
     pub(super) fn expects(&self) -> bool {
-        matches!(self, Self::Arrive(arrivals) if arrivals.expects())
+        match self {
+            Self::Arrive(arrivals) => arrivals.expects(),
+            _ => self.has_bytes(),
+        }
     }
 
     /// Returns whether the system reads no memory of chunks any more.
@@ -106,7 +134,7 @@ impl SocketIo {
         match self {
             Self::SendZerocopy(sends) => sends.is_idle(),
             Self::Depart(departures) => departures.is_idle(),
-            Self::Receive | Self::Send | Self::Arrive(_) => true,
+            _ => true,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,13 +10,16 @@ use std::time::{Duration, Instant};
 
 use tcpx_comm::poll::{Interest, Waker, wait};
 use tcpx_comm::wire::{Hello, HelloReply, HelloStatus, SocketRole};
+use tcpx_seal::exchange::{Answer, ExchangeError};
+use tcpx_seal::secret::SharedSecret;
+use tcpx_seal::suite::Suite;
 
 use tcpx_devmem::DevmemError;
 
 use super::handle::ListenHandle;
 use super::handshake::{Handshake, HelloRead};
 use super::pairing::{Decision, Pairing};
-use super::sockets::Sockets;
+use super::sockets::{Connection, Sockets};
 use crate::hooks::{HookSet, Side};
 use crate::log;
 use crate::nic_memory::Steering;
@@ -51,9 +54,11 @@ pub(super) struct Acceptor {
     listener: TcpListener,
     stop: Arc<StopSignal>,
     pairing: Pairing,
+    /// What the peer has in common with this end, if all is to be encrypted.
+    secret: Option<SharedSecret>,
     handshakes: Vec<Handshake>,
-    control: Option<TcpStream>,
-    data: Vec<Option<TcpStream>>,
+    control: Option<Connection>,
+    data: Vec<Option<Connection>>,
     deadline: Instant,
     /// Connections that were not those of the peer, and peers that left before they were complete.
     refusals: u64,
@@ -82,6 +87,7 @@ impl Acceptor {
         listener: TcpListener,
         stop: Arc<StopSignal>,
         handle: &ListenHandle,
+        secret: Option<SharedSecret>,
         deadline: Instant,
         hooks: HookSet,
         steering: Option<Steering>,
@@ -89,7 +95,8 @@ impl Acceptor {
         Self {
             listener,
             stop,
-            pairing: Pairing::new(handle.id, handle.sockets, handle.recv_sync),
+            pairing: Pairing::new(handle.id, handle.sockets, handle.recv_sync, secret.is_some()),
+            secret,
             handshakes: Vec::new(),
             control: None,
             data: (0..handle.sockets).map(|_| None).collect(),
@@ -164,8 +171,7 @@ impl Acceptor {
     /// The peer sends nothing on a kept socket until the comm is complete, so a readable one means
     /// that the peer is gone.
     fn wait(&self, now: Instant) -> io::Result<(bool, bool, Vec<bool>)> {
-        let kept: Vec<BorrowedFd<'_>> =
-            self.control.iter().chain(self.data.iter().flatten()).map(AsFd::as_fd).collect();
+        let kept: Vec<BorrowedFd<'_>> = self.kept().map(AsFd::as_fd).collect();
         let descriptors: Vec<_> = [self.stop.wake.as_fd(), self.listener.as_fd()]
             .into_iter()
             .chain(kept.iter().copied())
@@ -177,14 +183,15 @@ impl Acceptor {
         Ok((ready[1], kept_ready.contains(&true), handshakes.to_vec()))
     }
 
+    /// Returns the sockets that are kept.
+    fn kept(&self) -> impl Iterator<Item = &TcpStream> {
+        let kept = self.control.iter().chain(self.data.iter().flatten());
+        kept.map(|connection| &connection.socket)
+    }
+
     /// Returns whether the peer whose sockets are kept has gone since the last wait.
     fn is_claimant_gone(&self) -> bool {
-        let kept: Vec<_> = self
-            .control
-            .iter()
-            .chain(self.data.iter().flatten())
-            .map(|socket| (socket.as_fd(), Interest::Read))
-            .collect();
+        let kept: Vec<_> = self.kept().map(|socket| (socket.as_fd(), Interest::Read)).collect();
         wait(&kept, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
     }
 
@@ -283,14 +290,14 @@ impl Acceptor {
 
     fn answer_hello(&mut self, handshake: Handshake) {
         let from = handshake.from;
-        let hello = match Hello::decode(&handshake.hello) {
+        let hello = match handshake.hello() {
             Ok(hello) => hello,
-            Err(error) => {
-                self.log_refusal(format_args!(
-                    "a stray connection from {from} was closed: {error}"
-                ));
-                return self.count_stray();
-            }
+            Err(error) => return self.refuse_stray(from, &error),
+        };
+        // Before the pairing: who merely knows the id, which is said in clear, claims nothing.
+        let keys = match self.answer_offer(&handshake, &hello) {
+            Ok(keys) => keys,
+            Err(error) => return self.refuse_stray(from, &error),
         };
         let mut decision = self.pairing.offer(&hello);
         if decision == Decision::Refuse(HelloStatus::InUse) && self.is_claimant_gone() {
@@ -298,12 +305,7 @@ impl Acceptor {
             decision = self.pairing.offer(&hello);
         }
         let status = match decision {
-            Decision::Ignore => {
-                self.log_refusal(format_args!(
-                    "a stray connection from {from} was closed: unknown connection id"
-                ));
-                return self.count_stray();
-            }
+            Decision::Ignore => return self.refuse_stray(from, &"unknown connection id"),
             Decision::Refuse(status) => status,
             Decision::Keep(_) => HelloStatus::Accepted,
         };
@@ -317,19 +319,46 @@ impl Acceptor {
             self.refusal = Some(error);
             return;
         }
-        let answer = HelloReply { attempt: hello.attempt, status }.encode();
+        let mut answer = HelloReply { attempt: hello.attempt, status }.encode().to_vec();
+        let keys =
+            keys.filter(|_| status == HelloStatus::Accepted).map(|Answer { bytes, keys }| {
+                answer.extend_from_slice(&bytes);
+                Box::new(keys)
+            });
         // The socket's send buffer is empty, so the answer fits; if the peer is gone already, its
         // socket shows it.
         let answered = (&handshake.socket).write(&answer).is_ok_and(|count| count == answer.len());
+        let connection = Connection { socket: handshake.socket, keys };
         match decision {
-            Decision::Keep(SocketRole::Control) => self.control = Some(handshake.socket),
+            Decision::Keep(SocketRole::Control) => self.control = Some(connection),
             Decision::Keep(SocketRole::Data(index)) => {
-                self.data[usize::from(index)] = Some(handshake.socket)
+                self.data[usize::from(index)] = Some(connection)
             }
             Decision::Refuse(_) | Decision::Ignore => return,
         }
         if !answered {
             self.drop_claimant();
         }
+    }
+
+    /// Answers the offer of a key that came with a hello. `None`: the connection is in clear, or
+    /// the pairing refuses it, because one end wants no encryption.
+    fn answer_offer(
+        &self,
+        handshake: &Handshake,
+        hello: &Hello,
+    ) -> Result<Option<Answer>, ExchangeError> {
+        let Some(secret) = self.secret.as_ref().filter(|_| hello.encrypted) else {
+            return Ok(None);
+        };
+        let reply = HelloReply { attempt: hello.attempt, status: HelloStatus::Accepted }.encode();
+        let (said, offer) = (handshake.hello_bytes(), handshake.offer());
+        Answer::new(secret, Suite::fastest(), said, offer, &reply).map(Some)
+    }
+
+    /// Closes and counts a connection that is not the peer's.
+    fn refuse_stray(&mut self, from: SocketAddr, why: &dyn fmt::Display) {
+        self.log_refusal(format_args!("a stray connection from {from} was closed: {why}"));
+        self.count_stray();
     }
 }

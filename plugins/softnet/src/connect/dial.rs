@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tcpx_comm::wire::{Hello, HelloReply, HelloStatus, SocketRole};
+use tcpx_seal::exchange::{Answer, ExchangeError, Offer};
+use tcpx_seal::secret::SharedSecret;
+use tcpx_seal::suite::Suite;
 
 use super::congestion;
 use super::handle::ListenHandle;
-use super::sockets::Sockets;
+use super::sockets::{Connection, Sockets};
 use crate::failure::Failure;
 use crate::hooks::{Side, hooks};
 use crate::log;
@@ -35,11 +38,13 @@ pub(crate) struct ConnectAttempt {
 }
 
 impl ConnectAttempt {
-    /// Starts the thread. It ends by itself after `timeout` at the latest.
+    /// Starts the thread. It ends by itself after `timeout` at the latest. `secret`: what is to be
+    /// encrypted has it in common with the listener.
     pub(crate) fn start(
         from: Ipv4Addr,
         handle: ListenHandle,
         chunk_bytes: u32,
+        secret: Option<SharedSecret>,
         timeout: Duration,
     ) -> io::Result<Self> {
         let mut attempt = [0; 8];
@@ -49,6 +54,7 @@ impl ConnectAttempt {
             handle,
             attempt: u64::from_le_bytes(attempt),
             chunk_bytes,
+            secret,
             deadline: Instant::now() + timeout,
         };
         let thread =
@@ -60,7 +66,9 @@ impl ConnectAttempt {
                 sockets.map_err(|error| {
                     log::warn!("connect to {} failed: {error}", dialer.handle.address);
                     match error {
-                        DialError::Refused(HelloStatus::Mismatch) => Failure::Internal,
+                        DialError::Refused(HelloStatus::Mismatch) | DialError::Keys(_) => {
+                            Failure::Internal
+                        }
                         DialError::Refused(_)
                         | DialError::Io(_)
                         | DialError::Foreign
@@ -92,6 +100,8 @@ enum DialError {
     Refused(HelloStatus),
     #[error("the listener is not the software plugin")]
     Foreign,
+    #[error("the connection cannot be encrypted: {0}")]
+    Keys(#[from] ExchangeError),
     #[error("no answer within the time allowed; the last of {times} resets: {last}")]
     Reset { times: u32, last: io::Error },
 }
@@ -107,6 +117,7 @@ struct Dialer {
     handle: ListenHandle,
     attempt: u64,
     chunk_bytes: u32,
+    secret: Option<SharedSecret>,
     deadline: Instant,
 }
 
@@ -126,7 +137,7 @@ impl Dialer {
     /// Tries until the deadline while the listener resets the connection. It does so where stray
     /// connections take the room of a connection that has not said hello yet; so may a device in
     /// between. Where no process listens any more, the next try is refused.
-    fn dial(&self, role: SocketRole) -> Result<TcpStream, DialError> {
+    fn dial(&self, role: SocketRole) -> Result<Connection, DialError> {
         let mut pause = FIRST_PAUSE;
         let mut times = 0;
         loop {
@@ -145,7 +156,7 @@ impl Dialer {
         }
     }
 
-    fn try_once(&self, role: SocketRole) -> Result<TcpStream, DialError> {
+    fn try_once(&self, role: SocketRole) -> Result<Connection, DialError> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&SocketAddrV4::new(self.from, 0).into())?;
         congestion::prepare(&socket, self.from, *self.handle.address.ip());
@@ -158,18 +169,31 @@ impl Dialer {
             role,
             sockets: self.handle.sockets,
             recv_sync: self.handle.recv_sync,
+            encrypted: self.secret.is_some(),
             chunk_bytes: self.chunk_bytes,
-        };
+        }
+        .encode();
+        let offer = |secret| Offer::new(secret, Suite::fastest(), &hello);
+        let offer = self.secret.as_ref().map(offer).transpose()?;
         socket.set_write_timeout(Some(self.time_left()?))?;
-        socket.write_all(&hello.encode())?;
-        let mut answer = [0; HelloReply::BYTES];
-        self.read_all(&mut socket, &mut answer)?;
-        match HelloReply::decode(&answer, self.attempt).ok_or(DialError::Foreign)?.status {
+        let said = [&hello[..], offer.as_ref().map_or(&[], |offer| offer.bytes())].concat();
+        socket.write_all(&said)?;
+        let mut reply = [0; HelloReply::BYTES];
+        self.read_all(&mut socket, &mut reply)?;
+        match HelloReply::decode(&reply, self.attempt).ok_or(DialError::Foreign)?.status {
             HelloStatus::Accepted => {}
             refusal => return Err(DialError::Refused(refusal)),
         }
+        let keys = match offer {
+            None => None,
+            Some(offer) => {
+                let mut answer = [0; Answer::BYTES];
+                self.read_all(&mut socket, &mut answer)?;
+                Some(Box::new(offer.finish(&reply, &answer)?))
+            }
+        };
         socket.set_nonblocking(true)?;
-        Ok(socket)
+        Ok(Connection { socket, keys })
     }
 
     /// Like `read_exact`, with one deadline for all of it instead of one per read.
@@ -223,6 +247,7 @@ mod tests {
             handle: ListenHandle { address, sockets: 1, threads: 1, recv_sync: false, id },
             attempt: 5,
             chunk_bytes: 4096,
+            secret: None,
             deadline: Instant::now() + timeout,
         }
     }

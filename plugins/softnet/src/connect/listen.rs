@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tcpx_comm::wire::ConnectionId;
+use tcpx_seal::secret::SharedSecret;
 
 use super::acceptor::{AcceptError, Acceptor, StopSignal};
 use super::handle::ListenHandle;
@@ -44,7 +45,8 @@ pub(crate) struct ListenComm {
     handle: ListenHandle,
     stop: Arc<StopSignal>,
     timeout: Duration,
-    /// What is done before the peer's sockets are handed over.
+    /// What the peer has in common with this end, if all is to be encrypted.
+    secret: Option<SharedSecret>,
     /// Where data sockets are to be steered; the thread takes it.
     steering: Option<Steering>,
 }
@@ -71,11 +73,20 @@ impl ListenComm {
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = ListenHandle { address, sockets, threads, recv_sync, id: ConnectionId(id) };
         let stop = Arc::new(StopSignal::new()?);
-        Ok(Self { phase: Phase::Open(listener), handle, stop, timeout, steering })
+        let phase = Phase::Open(listener);
+        Ok(Self { phase, handle, stop, timeout, secret: None, steering })
     }
 
     pub(crate) fn handle(&self) -> ListenHandle {
         self.handle
+    }
+
+    /// Has all encrypted that the peer's sockets carry. Returns false where that cannot be: `accept`
+    /// was called, or a NIC brings the bytes.
+    pub(crate) fn encrypt(&mut self, secret: SharedSecret) -> bool {
+        let can = matches!(self.phase, Phase::Open(_)) && self.steering.is_none();
+        self.secret = Some(secret).filter(|_| can);
+        can
     }
 
     /// Polls for the peer; the first call starts the search.
@@ -108,8 +119,9 @@ impl ListenComm {
         };
         let deadline = Instant::now() + self.timeout;
         let stop = Arc::clone(&self.stop);
-        let steering = self.steering.take();
-        let mut acceptor = Acceptor::new(listener, stop, &self.handle, deadline, hooks(), steering);
+        let (secret, steering) = (self.secret.take(), self.steering.take());
+        let mut acceptor =
+            Acceptor::new(listener, stop, &self.handle, secret, deadline, hooks(), steering);
         let run = move || acceptor.run();
         let thread = std::thread::Builder::new().name("tcpx-soft-accept".to_owned()).spawn(run);
         match thread {

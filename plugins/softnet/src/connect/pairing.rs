@@ -20,6 +20,7 @@ pub(crate) struct Pairing {
     id: ConnectionId,
     sockets: u16,
     recv_sync: bool,
+    encrypted: bool,
     claim: Option<ClaimedPeer>,
 }
 
@@ -31,8 +32,8 @@ struct ClaimedPeer {
 }
 
 impl Pairing {
-    pub(crate) fn new(id: ConnectionId, sockets: u16, recv_sync: bool) -> Self {
-        Self { id, sockets, recv_sync, claim: None }
+    pub(crate) fn new(id: ConnectionId, sockets: u16, recv_sync: bool, encrypted: bool) -> Self {
+        Self { id, sockets, recv_sync, encrypted, claim: None }
     }
 
     /// The first control socket that knows the id claims the comm; data sockets must be of the same
@@ -41,7 +42,8 @@ impl Pairing {
         if hello.id != self.id {
             return Decision::Ignore;
         }
-        if hello.sockets != self.sockets || hello.recv_sync != self.recv_sync {
+        let ours = (self.sockets, self.recv_sync, self.encrypted);
+        if (hello.sockets, hello.recv_sync, hello.encrypted) != ours {
             return Decision::Refuse(HelloStatus::Mismatch);
         }
         match (&mut self.claim, hello.role) {
@@ -86,12 +88,13 @@ mod tests {
     const ID: ConnectionId = ConnectionId([3; 16]);
 
     fn hello(attempt: u64, role: SocketRole) -> Hello {
-        Hello { id: ID, attempt, role, sockets: 2, recv_sync: false, chunk_bytes: 4096 }
+        let (sockets, recv_sync, encrypted) = (2, false, false);
+        Hello { id: ID, attempt, role, sockets, recv_sync, encrypted, chunk_bytes: 4096 }
     }
 
     #[test]
     fn one_attempt_gets_all_its_sockets_in_any_order() {
-        let mut pairing = Pairing::new(ID, 2, false);
+        let mut pairing = Pairing::new(ID, 2, false, false);
         assert_eq!(
             pairing.offer(&hello(1, SocketRole::Control)),
             Decision::Keep(SocketRole::Control)
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn other_peers_get_the_status_in_use() {
-        let mut pairing = Pairing::new(ID, 2, false);
+        let mut pairing = Pairing::new(ID, 2, false, false);
         let taken = Decision::Refuse(HelloStatus::InUse);
         assert_eq!(pairing.offer(&hello(1, SocketRole::Data(0))), taken, "data before control");
         pairing.offer(&hello(1, SocketRole::Control));
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn strays_and_mismatches_do_not_change_the_claim() {
-        let mut pairing = Pairing::new(ID, 2, false);
+        let mut pairing = Pairing::new(ID, 2, false, false);
         pairing.offer(&hello(1, SocketRole::Control));
         let stray = Hello { id: ConnectionId([4; 16]), ..hello(1, SocketRole::Data(0)) };
         assert_eq!(pairing.offer(&stray), Decision::Ignore);
@@ -133,6 +136,10 @@ mod tests {
         assert_eq!(pairing.offer(&Hello { sockets: 3, ..hello(1, SocketRole::Data(0)) }), mismatch);
         assert_eq!(
             pairing.offer(&Hello { recv_sync: true, ..hello(1, SocketRole::Data(0)) }),
+            mismatch
+        );
+        assert_eq!(
+            pairing.offer(&Hello { encrypted: true, ..hello(1, SocketRole::Data(0)) }),
             mismatch
         );
         assert_eq!(

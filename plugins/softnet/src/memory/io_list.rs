@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 use std::io;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use tcpx_devmem::DevmemError;
@@ -65,6 +66,11 @@ impl<'a> IoList<'a> {
         self.append(bytes.as_ptr().cast_mut(), bytes.len())
     }
 
+    /// Appends a place for bytes of the plugin's own, cut to the limit.
+    pub(crate) fn push_place(&mut self, place: &'a mut [u8]) -> bool {
+        self.append(place.as_mut_ptr(), place.len())
+    }
+
     fn append(&mut self, base: *mut u8, len: usize) -> bool {
         let taken = len.min(self.limit - self.bytes);
         if taken > 0 && self.used < MAX_PIECES {
@@ -75,6 +81,40 @@ impl<'a> IoList<'a> {
             return false;
         }
         taken == len && self.used < MAX_PIECES && self.bytes < self.limit
+    }
+
+    /// Returns the listed memory from byte `from` on.
+    fn pieces(&self, mut from: usize) -> impl Iterator<Item = Piece> {
+        self.vectors[..self.used].iter().map(move |vector| {
+            // SAFETY: each vector was made of a piece, or of bytes that the list borrows; both are
+            // as lent as they were when they were listed.
+            let piece = unsafe { Piece::lent(vector.iov_base.expose_provenance(), vector.iov_len) };
+            let skipped = from.min(piece.len());
+            from -= skipped;
+            piece.slice(skipped, piece.len())
+        })
+    }
+
+    /// Appends a range of the listed bytes to a buffer. The processor must be able to read them.
+    pub(crate) fn append_to(&self, buffer: &mut Vec<u8>, range: Range<usize>) {
+        let mut left = range.len();
+        for piece in self.pieces(range.start) {
+            let part = piece.slice(0, left);
+            part.append_to(buffer);
+            left -= part.len();
+        }
+    }
+
+    /// Copies bytes to the listed places, from byte `from` of them on. Returns how many there was
+    /// room for. Must not be called after [`Self::push_bytes`].
+    pub(crate) fn fill_from(&self, from: usize, bytes: &[u8]) -> usize {
+        let mut done = 0;
+        for piece in self.pieces(from) {
+            let bytes = &bytes[done..];
+            piece.write(bytes);
+            done += piece.len().min(bytes.len());
+        }
+        done
     }
 
     fn message(&mut self) -> libc::msghdr {

@@ -52,6 +52,12 @@ impl Piece {
         Self { address, len }
     }
 
+    /// Returns a slice as a piece. The user of the piece keeps the slice.
+    #[cfg(test)]
+    pub(crate) fn of_slice(bytes: &mut [u8]) -> Self {
+        Self { address: bytes.as_mut_ptr().expose_provenance(), len: bytes.len() }
+    }
+
     /// Returns the bytes of a piece that the processor can read.
     #[cfg(test)]
     pub(crate) fn read_for_tests(self, bytes: &mut [u8]) {
@@ -102,6 +108,21 @@ impl Piece {
         //   `self.len ≥ len` bytes;
         // - `bytes` is a live slice of the plugin's own, so the two cannot overlap.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
+    }
+
+    /// Appends the bytes of the piece, which the processor can read, to a buffer.
+    pub(crate) fn append_to(self, buffer: &mut Vec<u8>) {
+        let source = core::ptr::with_exposed_provenance::<u8>(self.address);
+        buffer.reserve(self.len);
+        let end = buffer.len();
+        // SAFETY:
+        // - the piece is lent memory (see `lent`), or memory of the plugin's own, of `self.len`
+        //   bytes;
+        // - the buffer has room for as many behind its end, which are initialised when they count.
+        unsafe {
+            core::ptr::copy_nonoverlapping(source, buffer.as_mut_ptr().add(end), self.len);
+            buffer.set_len(end + self.len);
+        }
     }
 
     /// Copies the piece to `offset` of a file in memory. Where the process has no such memory, the

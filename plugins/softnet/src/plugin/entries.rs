@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use std::ptr;
 
 use tcpx_cuda::CudaGpu;
+use tcpx_seal::secret::SharedSecret;
 use tcpx_sys::UnpackNetDeviceHandle;
 
 use super::arguments::accepts_unchecked;
@@ -101,8 +102,13 @@ fn insert(tag: u32, comm: Comm) -> Result<Id, Failure> {
     })
 }
 
-/// Starts an attempt and returns the state word to keep in the caller's handle.
-pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Failure> {
+/// Starts an attempt and returns the state word to keep in the caller's handle. `secret`: what is
+/// to be encrypted has it in common with the listener.
+pub(crate) fn connect_start(
+    dev: c_int,
+    handle: &ListenHandle,
+    secret: Option<SharedSecret>,
+) -> Result<u64, Failure> {
     let runtime = runtime()?;
     runtime.check_refusal("connect")?;
     let settings = &runtime.settings;
@@ -116,7 +122,7 @@ pub(crate) fn connect_start(dev: c_int, handle: &ListenHandle) -> Result<u64, Fa
         return Err(Failure::Internal);
     }
     let timeout = settings.connect_timeout;
-    let attempt = ConnectAttempt::start(from, *handle, settings.chunk_bytes, timeout);
+    let attempt = ConnectAttempt::start(from, *handle, settings.chunk_bytes, secret, timeout);
     let attempt = attempt.map_err(|error| {
         log::warn!("connect: cannot start a thread: {error}");
         Failure::System
@@ -147,7 +153,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
     let _ = CONNECTS.remove_if(id, |_| true);
     let sockets = answer?;
     let options = runtime.next_comm(nic);
-    let memory = match sockets.stay_on_host() {
+    let memory = match sockets.stay_on_host() || sockets.are_encrypted() {
         true => Ok(None),
         false => {
             let gpu = runtime.gpu_for_nic("connect")?;

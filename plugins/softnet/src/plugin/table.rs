@@ -5,6 +5,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
+use tcpx_seal::secret::SharedSecret;
 use tcpx_sys::{
     HANDLE_BYTES, Logger, NET_DEVICE_UNPACK, NcclNetV7, NcclResult, NetDeviceHandle, NetProperties,
     UNPACK_VERSION, UnpackNetDeviceHandle,
@@ -103,31 +104,47 @@ pub(super) unsafe extern "C" fn connect(
     _send_dev_comm: *mut *mut NetDeviceHandle,
 ) -> NcclResult {
     guard(Entry::Connect, || {
-        not_null("connect", "handle", handle)?;
-        not_null("connect", "sendComm", send_comm)?;
-        // SAFETY: not NULL; the ABI asks for a valid `void**`.
-        unsafe { put(send_comm, ptr::null_mut()) };
-        // SAFETY: the state lies inside the 128 bytes of the handle.
-        let state = unsafe { handle.cast::<u8>().add(STATE_OFFSET) }.cast::<u64>();
-        // SAFETY: eight bytes of the handle, see above.
-        let attempt = unsafe { get(state) };
-        if attempt != 0 {
-            let comm = entries::connect_poll(dev, attempt)?;
-            // SAFETY: not NULL; the ABI asks for a valid `void**`.
-            unsafe { put(send_comm, comm.unwrap_or(ptr::null_mut())) };
-            return Ok(());
-        }
-        // SAFETY: not NULL; the ABI asks for 128 bytes.
-        let bytes = unsafe { get(handle.cast::<[u8; HANDLE_BYTES]>()) };
-        let decoded = ListenHandle::decode(&bytes).map_err(|error| {
-            log::warn!("connect: not a handle of the software plugin: {error}");
-            Failure::Internal
-        })?;
-        let attempt = entries::connect_start(dev, &decoded)?;
-        // SAFETY: eight bytes of the handle, see above.
-        unsafe { put(state, attempt) };
-        Ok(())
+        // SAFETY: the caller's pointers, for which the ABI has these rules.
+        unsafe { connect_with("connect", dev, handle, None, send_comm) }
     })
+}
+
+/// Starts a connect attempt, or polls it. `secret`: all is to be encrypted; only the first call
+/// uses it.
+///
+/// # Safety
+/// NULL, or 128 bytes at `handle` and a valid `void**`.
+pub(super) unsafe fn connect_with(
+    entry: &str,
+    dev: c_int,
+    handle: *mut c_void,
+    secret: Option<SharedSecret>,
+    send_comm: *mut *mut c_void,
+) -> Result<(), Failure> {
+    not_null(entry, "handle", handle)?;
+    not_null(entry, "sendComm", send_comm)?;
+    // SAFETY: not NULL; the ABI asks for a valid `void**`.
+    unsafe { put(send_comm, ptr::null_mut()) };
+    // SAFETY: the state lies inside the 128 bytes of the handle.
+    let state = unsafe { handle.cast::<u8>().add(STATE_OFFSET) }.cast::<u64>();
+    // SAFETY: eight bytes of the handle, see above.
+    let attempt = unsafe { get(state) };
+    if attempt != 0 {
+        let comm = entries::connect_poll(dev, attempt)?;
+        // SAFETY: not NULL; the ABI asks for a valid `void**`.
+        unsafe { put(send_comm, comm.unwrap_or(ptr::null_mut())) };
+        return Ok(());
+    }
+    // SAFETY: not NULL; the ABI asks for 128 bytes.
+    let bytes = unsafe { get(handle.cast::<[u8; HANDLE_BYTES]>()) };
+    let decoded = ListenHandle::decode(&bytes).map_err(|error| {
+        log::warn!("{entry}: not a handle of the software plugin: {error}");
+        Failure::Internal
+    })?;
+    let attempt = entries::connect_start(dev, &decoded, secret)?;
+    // SAFETY: eight bytes of the handle, see above.
+    unsafe { put(state, attempt) };
+    Ok(())
 }
 
 pub(super) unsafe extern "C" fn accept(

@@ -10,6 +10,7 @@ mod contract;
 mod dead_connection;
 mod deadline;
 mod driver_calls;
+mod encryption;
 mod faults;
 mod fork;
 mod helpers;

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tcpx_sys::{CommDescriptor, PTR_HOST};
+use tcpx_sys::{COMM_SECRET_BYTES, CommDescriptor, PTR_HOST};
 use tcpx_testkit::{PATIENCE, again, in_own_process, process, until};
 
 use crate::support::edges::{Edges, descriptors, needs_call};
@@ -54,6 +54,11 @@ const EIGHT_SOCKETS: (&str, &str) = ("NCCL_NSOCKS_PERTHREAD", "8");
 const SMALL_CHUNKS: (&str, &str) = ("NCCL_DYNAMIC_CHUNK_SIZE", "5000");
 const SHAPE: (&str, &str) = ("TCPX_SOFT_SHAPE", "fragments,short,again,delay,starve");
 
+/// Read by [`move_on_edges`]: both pairs are encrypted.
+const ENCRYPTED: (&str, &str) = ("TCPX_TEST_ENCRYPTED", "1");
+/// What a socket does, without fragments: these are cut by what the socket shows.
+const PAUSES: (&str, &str) = ("TCPX_SOFT_SHAPE", "short,again,delay,starve");
+
 /// Two pairs at once, which share the bounce pages, move messages on edges with each of these
 /// settings, in processes of their own.
 macro_rules! moves_with {
@@ -72,9 +77,10 @@ fn move_on_edges() {
     let net = support::net_of_environment(|settings| {
         settings.interfaces = Some("=lo".to_owned());
     });
+    let secret = std::env::var_os(ENCRYPTED.0).map(|_| [0x5e; COMM_SECRET_BYTES]);
     let mut waits = 0;
     for (kind, window) in [(KINDS[0], 1), (KINDS[0], 16), (KINDS[1], 1), (KINDS[1], 4)] {
-        let pairs = [net.pair(), net.pair()];
+        let pairs = [net.pair_with(secret), net.pair_with(secret)];
         waits += std::thread::scope(|scope| {
             let exchange = |pair| scope.spawn(move || exchange_on_edges(pair, kind, window));
             pairs.map(exchange).map(|thread| thread.join().expect("no loss")).iter().sum::<u64>()
@@ -109,6 +115,11 @@ fn few_bounce_pages() {
 }
 
 #[test]
+fn encrypted_sockets() {
+    moves_with!(&[ENCRYPTED], &[ENCRYPTED, HELPERS, RECV_SYNC]);
+}
+
+#[test]
 fn tiny_pieces_pauses_and_no_pages() {
     moves_with!(&[SHAPE, HELPERS]);
 }
@@ -124,13 +135,21 @@ fn other_mixes_of_settings() {
         &[IN_PLACE, EIGHT_SOCKETS],
         &[("TCPX_SOFT_ZEROCOPY", "auto")],
         &[FEW_PAGES, HELPERS],
+        &[ENCRYPTED, HELPERS, ONE_SOCKET, SMALL_CHUNKS],
+        &[ENCRYPTED, EIGHT_SOCKETS, RECV_SYNC],
+        &[ENCRYPTED, IN_PLACE, FEW_PAGES],
     );
 }
 
 #[test]
 #[ignore = "deep: further mixes of settings"]
 fn other_mixes_with_faults() {
-    moves_with!(&[SHAPE], &[("TCPX_SOFT_ORIGINAL", "piecemeal")]);
+    moves_with!(
+        &[SHAPE],
+        &[ENCRYPTED, PAUSES, HELPERS],
+        &[ENCRYPTED, PAUSES],
+        &[("TCPX_SOFT_ORIGINAL", "piecemeal")]
+    );
 }
 
 #[test]

@@ -122,5 +122,5 @@ pub use quirks::Quirks;
 pub use script::FaultScript;
 pub use setup::{configure, init_with};
 pub use shape::Shape;
-pub use table::{comm_health, comm_poll, table};
+pub use table::{comm_encryption, comm_health, comm_poll, table};
 pub use variables::{Read, VARIABLES, environment, read_all};

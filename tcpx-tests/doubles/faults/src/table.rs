@@ -8,8 +8,8 @@ use std::ptr;
 
 use tcpx_softnet::Entry;
 use tcpx_sys::{
-    CommDescriptor, CommHealthV1, CommPollV1, ForkGuard, Logger, NcclNetV7, NcclResult,
-    NetDeviceHandle, NetProperties, PTR_CUDA,
+    CommDescriptor, CommEncryptionV1, CommHealthV1, CommPollV1, ForkGuard, Logger, NcclNetV7,
+    NcclResult, NetDeviceHandle, NetProperties, PTR_CUDA,
 };
 
 use crate::dma_buf::is_exportable;
@@ -21,6 +21,7 @@ use crate::{log, request_pointers, setup};
 const SOFT: NcclNetV7 = tcpx_softnet::table();
 const HEALTH: CommHealthV1 = tcpx_softnet::comm_health();
 const POLL: CommPollV1 = tcpx_softnet::comm_poll();
+const ENCRYPTION: CommEncryptionV1 = tcpx_softnet::comm_encryption();
 
 /// Calls a function of the plugin's with the caller's arguments.
 macro_rules! soft {
@@ -76,6 +77,14 @@ scripted_only! {
         count: *mut c_int
     );
     needs_call NeedsCall POLL(comm: *mut c_void, answer: *mut c_int);
+    encrypt_listen EncryptListen ENCRYPTION(listen_comm: *mut c_void, secret: *const c_void);
+    connect_encrypted ConnectEncrypted ENCRYPTION(
+        dev: c_int,
+        handle: *mut c_void,
+        secret: *const c_void,
+        send_comm: *mut *mut c_void,
+        send_dev_comm: *mut *mut NetDeviceHandle
+    );
 }
 
 /// The software plugin's table, scripted by [`configure`](crate::configure) or the environment.
@@ -114,6 +123,15 @@ pub const fn comm_health() -> CommHealthV1 {
 #[must_use]
 pub const fn comm_poll() -> CommPollV1 {
     CommPollV1 { descriptors: Some(descriptors), needs_call: Some(needs_call) }
+}
+
+/// How a comm is encrypted, likewise.
+#[must_use]
+pub const fn comm_encryption() -> CommEncryptionV1 {
+    CommEncryptionV1 {
+        encrypt_listen: Some(encrypt_listen),
+        connect_encrypted: Some(connect_encrypted),
+    }
 }
 
 unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {

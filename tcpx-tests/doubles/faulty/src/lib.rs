@@ -6,7 +6,7 @@
 
 use tcpx_softnet::{Settings, SettingsError};
 use tcpx_softnet_faults::{FaultScript, environment, init_with, read_all};
-use tcpx_sys::{CommHealthV1, CommPollV1, Logger, NcclNetV7, NcclResult};
+use tcpx_sys::{CommEncryptionV1, CommHealthV1, CommPollV1, Logger, NcclNetV7, NcclResult};
 
 /// What `dlsym` finds: the table itself, not a pointer to it.
 #[allow(non_upper_case_globals, reason = "the ABI's name")]
@@ -27,6 +27,12 @@ pub static tcpxCommHealth_v1: CommHealthV1 = tcpx_softnet_faults::comm_health();
 // SAFETY: as for the table.
 #[unsafe(no_mangle)]
 pub static tcpxCommPoll_v1: CommPollV1 = tcpx_softnet_faults::comm_poll();
+
+/// How a comm is encrypted.
+#[allow(non_upper_case_globals, reason = "named as the table is")]
+// SAFETY: as for the table.
+#[unsafe(no_mangle)]
+pub static tcpxCommEncryption_v1: CommEncryptionV1 = tcpx_softnet_faults::comm_encryption();
 
 unsafe extern "C" fn init(logger: Option<Logger>) -> NcclResult {
     match logger {

@@ -19,7 +19,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tcpx-cuda", &[]),
     ("tcpx-unpack", &["tcpx-rx", "tcpx-cuda"]),
     ("tcpx-comm", &[]),
-    ("tcpx-softnet", &["tcpx-sys", "tcpx-rx", "tcpx-comm", "tcpx-cuda", "tcpx-devmem"]),
+    (
+        "tcpx-softnet",
+        &["tcpx-sys", "tcpx-seal", "tcpx-rx", "tcpx-comm", "tcpx-cuda", "tcpx-devmem"],
+    ),
     ("tcpx-diagnosis", &["tcpx-sys"]),
     ("tcpx-devmem", &["tcpx-rx", "tcpx-comm", "tcpx-diagnosis"]),
     ("tcpx-doctor", &["tcpx-diagnosis", "tcpx-devmem"]),

@@ -44,7 +44,9 @@ impl Scenario {
         let (ours, theirs): (Vec<_>, Vec<_>) =
             (0..self.lanes).map(|_| connected(self.socket_bytes)).unzip();
         let options = CommOptions { threads: self.threads, ..options() };
-        let lanes = Lanes::new(ours, self.side, &options).expect("threads");
+        let lanes =
+            Lanes::new(ours.into_iter().map(Connection::clear).collect(), self.side, &options)
+                .expect("threads");
         let peers: Vec<_> = theirs.into_iter().map(|socket| self.peer(socket)).collect();
         let mut caller = TestCaller { lanes, edges: None, steps: 0, harvested: 0 };
         for &bytes in self.chunks {

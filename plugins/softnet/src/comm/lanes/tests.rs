@@ -31,6 +31,10 @@ fn sockets(count: usize, is_small: bool) -> (Vec<TcpStream>, Vec<TcpStream>) {
     (0..count).map(connect).unzip()
 }
 
+fn in_clear(sockets: Vec<TcpStream>) -> Vec<Connection> {
+    sockets.into_iter().map(Connection::clear).collect()
+}
+
 /// Reads all bytes that are there.
 fn drain(socket: &mut TcpStream) -> usize {
     let (mut place, mut total) = (vec![0; STEP_BYTES], 0);
@@ -65,7 +69,7 @@ fn a_step_is_bounded_for_all_lanes_together() {
     let hooks = HookSet::default();
     let (ours, mut theirs) = sockets(3, false);
     let options = options(hooks, ZeroCopy::Off);
-    let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
+    let mut lanes = Lanes::new(in_clear(ours), Side::Send, &options).expect("no threads");
     let bounce = BounceBuffer::new(4 * STEP_BYTES as u64, false).expect("mapping");
     let memory = bounce.region().piece(0, 4 * STEP_BYTES);
     for lane in 0..3 {
@@ -88,7 +92,7 @@ fn held_up(hooks: HookSet, memory: Piece) -> Option<(Lanes, TcpStream)> {
     let (ours, mut theirs) = sockets(1, true);
     SockRef::from(&ours[0]).set_send_buffer_size(200_000).expect("an option");
     let options = options(hooks, ZeroCopy::On);
-    let mut lanes = Lanes::new(ours, Side::Send, &options).expect("no threads");
+    let mut lanes = Lanes::new(in_clear(ours), Side::Send, &options).expect("no threads");
     for (number, bytes) in (0..).zip([100_000, 20_000, 900_000]) {
         lanes.push(0, Chunk::new(number, 0, vec![memory.slice(0, bytes)]));
     }
@@ -192,7 +196,7 @@ fn nothing_is_read_after_the_end() {
 fn helped(sockets: Vec<TcpStream>, side: Side) -> Lanes {
     let hooks = HookSet::default();
     let options = CommOptions { threads: 1, ..options(hooks, ZeroCopy::Off) };
-    let lanes = Lanes::new(sockets, side, &options).expect("a thread");
+    let lanes = Lanes::new(in_clear(sockets), side, &options).expect("a thread");
     wait_until(|| is_helper_asleep(&lanes));
     lanes
 }
@@ -294,7 +298,8 @@ fn a_caller_that_watches_receives_what_is_short() {
 fn helpers_that_cannot_all_start_leave_none_behind() {
     let hooks = HookSet::default();
     let (ours, _theirs) = sockets(2, false);
-    let lanes = Lanes::new(ours, Side::Recv, &options(hooks, ZeroCopy::Off)).expect("lanes");
+    let lanes =
+        Lanes::new(in_clear(ours), Side::Recv, &options(hooks, ZeroCopy::Off)).expect("lanes");
     let mut wakers = 0;
     let started = HelperThreads::start_with(&lanes.lanes, 2, None, || {
         wakers += 1;

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
+use tcpx_seal::secret::SharedSecret;
 use tcpx_sys::CommDescriptor;
 
 use super::{Comm, with_comm, wrong_kind};
@@ -52,5 +53,19 @@ pub(crate) fn needs_call(comm: *mut c_void) -> Result<NeedsCall, Failure> {
         Comm::Send(send) => Ok(send.needs_call()),
         Comm::Recv(recv) => Ok(recv.needs_call()),
         Comm::Listen(_) => wrong_kind("needsCall", "send or receive"),
+    })
+}
+
+/// Has all encrypted that the comm's peer sends and receives.
+pub(crate) fn encrypt_listen(comm: *mut c_void, secret: SharedSecret) -> Result<(), Failure> {
+    with_comm("encryptListen", comm, |comm| match comm {
+        Comm::Listen(listener) => {
+            if listener.comm.encrypt(secret) {
+                return Ok(());
+            }
+            log::warn!("encryptListen: accept was called before, or a NIC places the bytes");
+            Err(Failure::Internal)
+        }
+        Comm::Send(_) | Comm::Recv(_) => wrong_kind("encryptListen", "listen"),
     })
 }

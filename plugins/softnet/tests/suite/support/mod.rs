@@ -12,10 +12,11 @@ use std::ptr;
 use std::sync::OnceLock;
 
 pub(crate) use receiver::Receiver;
-use tcpx_softnet::Settings;
+use tcpx_softnet::{Settings, comm_encryption};
 use tcpx_softnet_faults::{FaultScript, environment, read_all};
 use tcpx_sys::{
-    NcclNetV7, NetDeviceHandle, NetHandle, PTR_CUDA, PTR_HOST, UnpackNetDeviceHandle, log_callback,
+    COMM_SECRET_BYTES, NcclNetV7, NetDeviceHandle, NetHandle, PTR_CUDA, PTR_HOST,
+    UnpackNetDeviceHandle, log_callback,
 };
 use tcpx_testkit::{PATIENCE, eventually, pattern, process};
 
@@ -128,17 +129,47 @@ macro_rules! call {
 
 impl Net {
     pub(crate) fn listen(self) -> (NetHandle, PluginPtr) {
+        self.listen_with(None)
+    }
+
+    /// Listens; with a secret for a peer that is encrypted.
+    pub(crate) fn listen_with(
+        self,
+        secret: Option<[u8; COMM_SECRET_BYTES]>,
+    ) -> (NetHandle, PluginPtr) {
         let (mut handle, mut comm) = (NetHandle::zeroed(), ptr::null_mut());
         let rc = call!(self, listen(0, (&raw mut handle).cast(), &raw mut comm));
         assert_eq!(rc, 0);
+        if let Some(secret) = secret {
+            assert_eq!(encrypt_listen(comm, &secret), 0);
+        }
         (handle, comm)
     }
 
     pub(crate) fn connect(self, handle: &mut NetHandle) -> (c_int, PluginPtr) {
+        self.connect_with(handle, None)
+    }
+
+    /// Polls an attempt to connect, encrypted with a secret.
+    pub(crate) fn connect_with(
+        self,
+        handle: &mut NetHandle,
+        secret: Option<[u8; COMM_SECRET_BYTES]>,
+    ) -> (c_int, PluginPtr) {
         let mut comm = ptr::null_mut();
         let mut device = ptr::null_mut();
-        let rc =
-            call!(self, connect(0, ptr::from_mut(handle).cast(), &raw mut comm, &raw mut device));
+        let handle = ptr::from_mut(handle).cast();
+        let rc = match secret {
+            None => call!(self, connect(0, handle, &raw mut comm, &raw mut device)),
+            Some(secret) => {
+                let connect = comm_encryption().connect_encrypted.expect("it is set");
+                // SAFETY: the secret and both outputs are live variables.
+                unsafe {
+                    connect(0, handle, secret.as_ptr().cast(), &raw mut comm, &raw mut device)
+                }
+                .0
+            }
+        };
         (rc, comm)
     }
 
@@ -284,7 +315,12 @@ impl Net {
 
     /// A connected pair in this process.
     pub(crate) fn pair(self) -> (Sender, Receiver) {
-        let (mut handle, listen) = self.listen();
+        self.pair_with(None)
+    }
+
+    /// The same, encrypted with a secret.
+    pub(crate) fn pair_with(self, secret: Option<[u8; COMM_SECRET_BYTES]>) -> (Sender, Receiver) {
+        let (mut handle, listen) = self.listen_with(secret);
         let accept = std::thread::spawn({
             let listen = listen.addr();
             move || {
@@ -293,7 +329,10 @@ impl Net {
                 (comm.addr(), device.handle.expose_provenance())
             }
         });
-        let (rc, send) = self.connect_all(&mut handle);
+        let (rc, send) = eventually(|| {
+            let answer = self.connect_with(&mut handle, secret);
+            Some(answer).filter(|&(rc, comm)| rc != 0 || !comm.is_null())
+        });
         assert_eq!(rc, 0);
         let (recv, device) = accept.join().expect("accept thread");
         assert_eq!(self.close_listen(listen), 0);
@@ -303,6 +342,13 @@ impl Net {
             Receiver::new(self, ptr::without_provenance_mut(recv), device),
         )
     }
+}
+
+/// Has a listen comm's peer encrypted.
+pub(crate) fn encrypt_listen(comm: PluginPtr, secret: &[u8; COMM_SECRET_BYTES]) -> c_int {
+    let encrypt = comm_encryption().encrypt_listen.expect("it is set");
+    // SAFETY: the function takes any word for a comm; the secret is 32 bytes.
+    unsafe { encrypt(comm, secret.as_ptr().cast()) }.0
 }
 
 pub(crate) fn blank_device() -> NetDeviceHandle {

@@ -1,0 +1,339 @@
+//! Encrypted bytes of a socket, on their way out and in.
+//!
+//! Bytes are copied into a buffer as they are encrypted, and the system reads them from there while
+//! they are in the cache; they are decrypted where they arrive, and copied to their place. An idle
+//! socket has no buffer.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use tcpx_seal::record::{MAX_PLAIN_BYTES, MAX_RECORD_BYTES, Opener, Sealer};
+
+use crate::memory::{IoList, IoOutcome};
+
+/// Records that one call encrypts or reads at most: few enough for a core's own cache.
+const BATCH_RECORDS: usize = 8;
+/// Room for the records of a batch.
+const BUFFER_BYTES: usize = BATCH_RECORDS * MAX_RECORD_BYTES;
+/// Buffers that a thread keeps for its next calls.
+const KEPT_BUFFERS: usize = 4;
+
+thread_local! {
+    /// Buffers that no socket uses now. Each has BUFFER_BYTES, or as much room.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+fn take_buffer() -> Vec<u8> {
+    let kept = BUFFERS.with_borrow_mut(Vec::pop);
+    kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+}
+
+fn give_back(buffer: Vec<u8>) {
+    BUFFERS.with_borrow_mut(|kept| {
+        if kept.len() < KEPT_BUFFERS {
+            kept.push(buffer);
+        }
+    });
+}
+
+/// Encrypted bytes on their way out.
+#[derive(Debug)]
+pub(crate) struct EncryptedOut {
+    sealer: Sealer,
+    /// Records that are not all out; empty, without room, between two batches.
+    records: Vec<u8>,
+    /// Number of bytes of the records that are out.
+    sent: usize,
+    /// Number of bytes of the stream that the records have, or had, and that no call has returned.
+    plain: usize,
+}
+
+impl EncryptedOut {
+    pub(crate) fn new(sealer: Sealer) -> Self {
+        Self { sealer, records: Vec::new(), sent: 0, plain: 0 }
+    }
+
+    /// Sends the bytes at the front of the stream. Returns how many of the listed bytes are out,
+    /// when their records are. Until all of them have been returned, every call has to list the
+    /// same bytes first, though it may list fewer.
+    pub(crate) fn send(
+        &mut self,
+        socket: &TcpStream,
+        list: &IoList<'_>,
+        signal: c_int,
+    ) -> IoOutcome {
+        if self.plain == 0
+            && let Err(error) = self.seal(list)
+        {
+            return IoOutcome::Failed(error);
+        }
+        while self.sent < self.records.len() {
+            let mut rest = IoList::new(usize::MAX);
+            rest.push_bytes(&self.records[self.sent..]);
+            match rest.send(socket.as_fd(), signal) {
+                IoOutcome::Bytes(bytes) => self.sent += bytes,
+                outcome => return outcome,
+            }
+        }
+        if self.sent > 0 {
+            give_back(std::mem::take(&mut self.records));
+            self.sent = 0;
+        }
+        match self.plain.min(list.bytes()) {
+            0 => IoOutcome::Again,
+            bytes => {
+                self.plain -= bytes;
+                IoOutcome::Bytes(bytes)
+            }
+        }
+    }
+
+    /// Encrypts a batch of the listed bytes.
+    fn seal(&mut self, list: &IoList<'_>) -> io::Result<()> {
+        let plain = list.bytes().min(BATCH_RECORDS * MAX_PLAIN_BYTES);
+        self.records = take_buffer();
+        self.records.clear();
+        for from in (0..plain).step_by(MAX_PLAIN_BYTES) {
+            let range = from..plain.min(from + MAX_PLAIN_BYTES);
+            self.sealer
+                .record(&mut self.records, |queue| list.append_to(queue, range))
+                .map_err(io::Error::other)?;
+        }
+        self.plain = plain;
+        Ok(())
+    }
+}
+
+/// Encrypted bytes that have arrived.
+#[derive(Debug)]
+pub(crate) struct EncryptedIn {
+    opener: Opener,
+    /// What was read; empty, without room, when all of it was placed.
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are records, whole or in part.
+    records: Range<usize>,
+    /// Bytes of the buffer, before the records, that are decrypted and not placed.
+    plain: Range<usize>,
+}
+
+impl EncryptedIn {
+    pub(crate) fn new(opener: Opener) -> Self {
+        Self { opener, buffer: Vec::new(), records: 0..0, plain: 0..0 }
+    }
+
+    /// Puts bytes of the stream to the listed places: those that have come, or that come with one
+    /// read of the socket after the other.
+    pub(crate) fn receive(&mut self, socket: &TcpStream, list: &IoList<'_>) -> IoOutcome {
+        loop {
+            match self.place(list) {
+                Ok(0) => {}
+                Ok(bytes) => return IoOutcome::Bytes(bytes),
+                Err(error) => return IoOutcome::Failed(error),
+            }
+            match self.read(socket) {
+                Ok(0) => return IoOutcome::Closed,
+                Ok(_) => {}
+                Err(error) => {
+                    self.release();
+                    return match error.kind() {
+                        io::ErrorKind::WouldBlock => IoOutcome::Blocked,
+                        io::ErrorKind::Interrupted => IoOutcome::Again,
+                        _ => IoOutcome::Failed(error),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Returns whether bytes may be placed although the socket shows none.
+    pub(crate) fn has_bytes(&self) -> bool {
+        !self.plain.is_empty() || Opener::is_whole(&self.buffer[self.records.clone()])
+    }
+
+    /// Places what is decrypted, and decrypts more while there is room.
+    fn place(&mut self, list: &IoList<'_>) -> io::Result<usize> {
+        let mut placed = 0;
+        loop {
+            let bytes = list.fill_from(placed, &self.buffer[self.plain.clone()]);
+            self.plain.start += bytes;
+            placed += bytes;
+            if placed == list.bytes() {
+                break;
+            }
+            let records = &mut self.buffer[self.records.clone()];
+            let Some(opened) = self.opener.open(records).map_err(io::Error::other)? else { break };
+            let at = self.records.start;
+            self.plain = at + opened.plain.start..at + opened.plain.end;
+            self.records.start += opened.bytes;
+        }
+        if self.plain.is_empty() {
+            self.release();
+        }
+        Ok(placed)
+    }
+
+    /// Reads behind the part of a record that is there.
+    fn read(&mut self, socket: &TcpStream) -> io::Result<usize> {
+        if self.buffer.is_empty() {
+            self.buffer = take_buffer();
+            self.buffer.resize(BUFFER_BYTES, 0);
+        }
+        // Less than a record is left, or it would have been opened.
+        self.buffer.copy_within(self.records.clone(), 0);
+        self.records = 0..self.records.len();
+        self.plain = 0..0;
+        let mut socket = socket;
+        let bytes = socket.read(&mut self.buffer[self.records.end..])?;
+        self.records.end += bytes;
+        Ok(bytes)
+    }
+
+    /// Gives the buffer back, if nothing is in it.
+    fn release(&mut self) {
+        if self.records.is_empty() && self.plain.is_empty() && !self.buffer.is_empty() {
+            give_back(std::mem::take(&mut self.buffer));
+            self.records = 0..0;
+            self.plain = 0..0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use tcpx_seal::secret::TrafficSecret;
+    use tcpx_seal::suite::Suite;
+
+    use super::*;
+    use crate::memory::Piece;
+
+    struct Ends {
+        out: EncryptedOut,
+        input: EncryptedIn,
+        sockets: [TcpStream; 2],
+    }
+
+    impl Ends {
+        fn new() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let receiver = listener.accept().unwrap().0;
+            for socket in [&sender, &receiver] {
+                socket.set_nonblocking(true).unwrap();
+            }
+            let secret = || TrafficSecret::new([3; 32]);
+            let out = EncryptedOut::new(Sealer::new(Suite::fastest(), secret()));
+            let input = EncryptedIn::new(Opener::new(Suite::fastest(), secret()));
+            Self { out, input, sockets: [sender, receiver] }
+        }
+
+        fn send(&mut self, bytes: &[u8]) -> IoOutcome {
+            let mut list = IoList::new(bytes.len());
+            list.push_bytes(bytes);
+            self.out.send(&self.sockets[0], &list, libc::MSG_NOSIGNAL)
+        }
+
+        fn receive(&mut self, place: &mut [u8]) -> IoOutcome {
+            let mut list = IoList::new(place.len());
+            list.push(Piece::of_slice(place));
+            self.input.receive(&self.sockets[1], &list)
+        }
+    }
+
+    #[test]
+    fn a_stream_that_is_longer_than_every_buffer_arrives_whole() {
+        let mut ends = Ends::new();
+        let bytes: Vec<u8> = (0..9_000_000u32).map(|i| (i / 7) as u8).collect();
+        let mut place = vec![0; bytes.len()];
+        let (mut sent, mut came) = (0, 0);
+        while came < bytes.len() {
+            if sent < bytes.len() {
+                match ends.send(&bytes[sent..]) {
+                    IoOutcome::Bytes(count) => sent += count,
+                    IoOutcome::Blocked | IoOutcome::Again => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            // Places that end anywhere in records.
+            let end = bytes.len().min(came + 77_777);
+            match ends.receive(&mut place[came..end]) {
+                IoOutcome::Bytes(count) => came += count,
+                IoOutcome::Blocked | IoOutcome::Again => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(bytes == place);
+        assert!(!ends.input.has_bytes());
+        assert_eq!((ends.input.buffer.len(), ends.out.records.capacity()), (0, 0), "idle");
+    }
+
+    #[test]
+    fn no_call_returns_more_bytes_than_it_listed() {
+        let mut ends = Ends::new();
+        let (bytes, mut place) = (vec![7; 1 << 20], vec![0; 1 << 20]);
+        // Until the sockets hold no more, and records are left.
+        while matches!(ends.send(&bytes), IoOutcome::Bytes(_)) {}
+        assert!(ends.out.plain > 10);
+        while ends.out.plain > 0 {
+            let came = ends.receive(&mut place);
+            assert!(matches!(came, IoOutcome::Bytes(_) | IoOutcome::Blocked), "{came:?}");
+            match ends.send(&bytes[..10]) {
+                IoOutcome::Bytes(count) => assert!(count <= 10, "{count}"),
+                outcome => assert!(matches!(outcome, IoOutcome::Blocked), "{outcome:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_record_counts_as_bytes_that_are_there() {
+        let mut ends = Ends::new();
+        assert!(matches!(ends.send(b"hello"), IoOutcome::Bytes(5)));
+        assert!(matches!(ends.send(b"again"), IoOutcome::Bytes(5)));
+        let mut place = [0; 2];
+        assert!(matches!(ends.receive(&mut place), IoOutcome::Bytes(2)));
+        assert!(ends.input.has_bytes());
+        let mut rest = [0; 20];
+        assert!(matches!(ends.receive(&mut rest), IoOutcome::Bytes(8)));
+        assert_eq!((&place, &rest[..8]), (b"he", &b"lloagain"[..]));
+        assert!(!ends.input.has_bytes());
+        assert!(matches!(ends.receive(&mut rest), IoOutcome::Blocked));
+    }
+
+    #[test]
+    fn bytes_that_were_made_up_are_an_error_and_never_placed() {
+        let mut ends = Ends::new();
+        ends.sockets[0].write_all(&[23, 3, 3, 0, 20]).unwrap();
+        ends.sockets[0].write_all(&[0x55; 20]).unwrap();
+        let mut place = [0; 8];
+        let outcome = loop {
+            match ends.receive(&mut place) {
+                IoOutcome::Blocked => {}
+                outcome => break outcome,
+            }
+        };
+        let IoOutcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+        assert!(error.to_string().contains("does not decrypt"), "{error}");
+        assert_eq!(place, [0; 8]);
+    }
+
+    #[test]
+    fn an_end_in_the_middle_of_a_record_is_the_end_of_the_connection() {
+        let mut ends = Ends::new();
+        ends.sockets[0].write_all(&[23, 3, 3, 0, 20, 1, 2]).unwrap();
+        ends.sockets[0].shutdown(std::net::Shutdown::Write).unwrap();
+        let mut place = [0; 8];
+        let outcome = loop {
+            match ends.receive(&mut place) {
+                IoOutcome::Blocked => {}
+                outcome => break outcome,
+            }
+        };
+        assert!(matches!(outcome, IoOutcome::Closed), "{outcome:?}");
+    }
+}
