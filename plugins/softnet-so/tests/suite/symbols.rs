@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use tcpx_softnet::hooks::CAN_BE_INSTALLED;
-use tcpx_sys::{HEALTH_SYMBOL, Plugin, READINESS_SYMBOL, SYMBOL};
+use tcpx_sys::{ENCRYPTION_SYMBOL, HEALTH_SYMBOL, Plugin, READINESS_SYMBOL, SYMBOL};
 use tcpx_testkit::in_own_process;
 
 use super::library;
@@ -24,6 +24,7 @@ fn the_tables_and_their_additions_are_exported_and_nothing_else() {
         (SYMBOL, 152),
         ("ncclNetPlugin_v8", 152),
         ("ncclNetPlugin_v9", 160),
+        (ENCRYPTION_SYMBOL, 16),
         (HEALTH_SYMBOL, 16),
         (READINESS_SYMBOL, 16),
     ];
