@@ -7,7 +7,7 @@
 //! Throughput: 64 MiB in 512 KiB requests, from memory to memory; device memory is emulated and
 //! includes the copy out of the bounce pages. Small messages: 100,000 of 4 KiB, and 4 KiB there and
 //! back. The plugin reads its settings from the environment (NCCL_NSOCKS_PERTHREAD and friends);
-//! the raw program uses as many sockets.
+//! the raw program uses as many sockets. With TCPX_TEST_ENCRYPTED=1 comms are encrypted.
 
 #[allow(dead_code, unused_macros, reason = "the tests' own part of it")]
 #[path = "../tests/suite/support/mod.rs"]
@@ -231,7 +231,7 @@ fn child() {
     let mut input = io::stdin().lock();
     let port: u16 = read_line(&mut input).expect("port").parse().expect("a number");
     let mut theirs = unhex(&read_line(&mut input).expect("handle"));
-    let (ours, listen) = net.listen();
+    let (ours, listen) = net.listen_with(support::secret_of_environment());
     write_line(io::stdout(), &hex(&ours));
     let raw: Vec<_> = (0..sockets)
         .map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("raw connect"))
@@ -250,7 +250,7 @@ fn connect_both(net: Net, theirs: &mut NetHandle, listen: PluginPtr) -> (Sender,
     let (mut send, mut recv): (PluginPtr, PluginPtr) = (std::ptr::null_mut(), std::ptr::null_mut());
     tcpx_testkit::eventually(|| {
         if send.is_null() {
-            send = net.connect(theirs).1;
+            send = net.connect_with(theirs, support::secret_of_environment()).1;
         }
         if recv.is_null() {
             recv = net.accept(listen, &mut device).1;
@@ -281,7 +281,7 @@ impl ChildBench {
         let mut commands = child.stdin.take().expect("stdin");
         let mut answers = BufReader::new(child.stdout.take().expect("stdout"));
         let raw_listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bind");
-        let (ours, listen) = net.listen();
+        let (ours, listen) = net.listen_with(support::secret_of_environment());
         write_line(&mut commands, &raw_listener.local_addr().expect("address").port().to_string());
         write_line(&mut commands, &hex(&ours));
         let mut theirs = unhex(&read_line(&mut answers).expect("handle"));

@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::thread::LocalKey;
 
 use tcpx_seal::record::{MAX_PLAIN_BYTES, MAX_RECORD_BYTES, Opener, Sealer};
 
@@ -22,18 +23,22 @@ const BUFFER_BYTES: usize = BATCH_RECORDS * MAX_RECORD_BYTES;
 /// Buffers that a thread keeps for its next calls.
 const KEPT_BUFFERS: usize = 4;
 
+/// Buffers that no socket of a thread uses now.
+type Buffers = LocalKey<RefCell<Vec<Vec<u8>>>>;
+
 thread_local! {
-    /// Buffers that no socket uses now. Each has BUFFER_BYTES, or as much room.
-    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Buffers with room for a batch.
+    static OF_RECORDS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Buffers of BUFFER_BYTES, which were zeroed once.
+    static OF_READS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-fn take_buffer() -> Vec<u8> {
-    let kept = BUFFERS.with_borrow_mut(Vec::pop);
-    kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+fn take_buffer(kept: &'static Buffers) -> Vec<u8> {
+    kept.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
-fn give_back(buffer: Vec<u8>) {
-    BUFFERS.with_borrow_mut(|kept| {
+fn give_back(kept: &'static Buffers, buffer: Vec<u8>) {
+    kept.with_borrow_mut(|kept| {
         if kept.len() < KEPT_BUFFERS {
             kept.push(buffer);
         }
@@ -80,7 +85,7 @@ impl EncryptedOut {
             }
         }
         if self.sent > 0 {
-            give_back(std::mem::take(&mut self.records));
+            give_back(&OF_RECORDS, std::mem::take(&mut self.records));
             self.sent = 0;
         }
         match self.plain.min(list.bytes()) {
@@ -95,7 +100,7 @@ impl EncryptedOut {
     /// Encrypts a batch of the listed bytes.
     fn seal(&mut self, list: &IoList<'_>) -> io::Result<()> {
         let plain = list.bytes().min(BATCH_RECORDS * MAX_PLAIN_BYTES);
-        self.records = take_buffer();
+        self.records = take_buffer(&OF_RECORDS);
         self.records.clear();
         for from in (0..plain).step_by(MAX_PLAIN_BYTES) {
             let range = from..plain.min(from + MAX_PLAIN_BYTES);
@@ -179,7 +184,7 @@ impl EncryptedIn {
     /// Reads behind the part of a record that is there.
     fn read(&mut self, socket: &TcpStream) -> io::Result<usize> {
         if self.buffer.is_empty() {
-            self.buffer = take_buffer();
+            self.buffer = take_buffer(&OF_READS);
             self.buffer.resize(BUFFER_BYTES, 0);
         }
         // Less than a record is left, or it would have been opened.
@@ -195,7 +200,7 @@ impl EncryptedIn {
     /// Gives the buffer back, if nothing is in it.
     fn release(&mut self) {
         if self.records.is_empty() && self.plain.is_empty() && !self.buffer.is_empty() {
-            give_back(std::mem::take(&mut self.buffer));
+            give_back(&OF_READS, std::mem::take(&mut self.buffer));
             self.records = 0..0;
             self.plain = 0..0;
         }

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tcpx_sys::{COMM_SECRET_BYTES, CommDescriptor, PTR_HOST};
+use tcpx_sys::{CommDescriptor, PTR_HOST};
 use tcpx_testkit::{PATIENCE, again, in_own_process, process, until};
 
 use crate::support::edges::{Edges, descriptors, needs_call};
@@ -54,8 +54,7 @@ const EIGHT_SOCKETS: (&str, &str) = ("NCCL_NSOCKS_PERTHREAD", "8");
 const SMALL_CHUNKS: (&str, &str) = ("NCCL_DYNAMIC_CHUNK_SIZE", "5000");
 const SHAPE: (&str, &str) = ("TCPX_SOFT_SHAPE", "fragments,short,again,delay,starve");
 
-/// Read by [`move_on_edges`]: both pairs are encrypted.
-const ENCRYPTED: (&str, &str) = ("TCPX_TEST_ENCRYPTED", "1");
+const ENCRYPTED: (&str, &str) = (support::ENCRYPTED, "1");
 /// What a socket does, without fragments: these are cut by what the socket shows.
 const PAUSES: (&str, &str) = ("TCPX_SOFT_SHAPE", "short,again,delay,starve");
 
@@ -77,7 +76,7 @@ fn move_on_edges() {
     let net = support::net_of_environment(|settings| {
         settings.interfaces = Some("=lo".to_owned());
     });
-    let secret = std::env::var_os(ENCRYPTED.0).map(|_| [0x5e; COMM_SECRET_BYTES]);
+    let secret = support::secret_of_environment();
     let mut waits = 0;
     for (kind, window) in [(KINDS[0], 1), (KINDS[0], 16), (KINDS[1], 1), (KINDS[1], 4)] {
         let pairs = [net.pair_with(secret), net.pair_with(secret)];
