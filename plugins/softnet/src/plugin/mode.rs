@@ -7,6 +7,7 @@ use super::caller::Caller;
 use super::nccl_mode::NcclMode;
 use super::settings::Settings;
 use super::variables::{SettingsError, Variables};
+use crate::log;
 use crate::memory::{BounceMemory, DeviceMemory};
 
 /// Role of the plugin for its caller.
@@ -44,6 +45,8 @@ impl fmt::Display for Mode {
 /// The first release of NCCL that has the algorithm PAT and does not keep it from a plugin whose
 /// receives are unpacked: its kernels then never look for the bytes.
 const FIRST_WITH_PAT: u32 = 22_400;
+/// Setting of sessions, which the environment of a program may have for all that it runs.
+const ENCRYPTION: &str = "TCPX_ENCRYPTION";
 const PROTO: &str = "NCCL_PROTO";
 const ALGO: &str = "NCCL_ALGO";
 const GDR_READ: &str = "NCCL_NET_GDR_READ";
@@ -57,6 +60,9 @@ pub(super) fn choose(
     settings: &mut Settings,
     variables: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Mode, SettingsError> {
+    if caller != Caller::Program {
+        check_encryption(&Variables { get: variables })?;
+    }
     match (caller, settings.nccl) {
         (Caller::Program, _) => Ok(Mode::Program),
         (Caller::Nccl { .. }, NcclMode::Host) => {
@@ -75,6 +81,24 @@ pub(super) fn choose(
                 });
             }
             Ok(Mode::NcclUnpack)
+        }
+    }
+}
+
+/// Refuses what NCCL's table cannot keep: both ends of a comm would need a secret, and NCCL has
+/// none to give. Its handles cross the network in clear.
+fn check_encryption(variables: &Variables<'_>) -> Result<(), SettingsError> {
+    match variables.text(ENCRYPTION).as_deref() {
+        None | Some("off") => Ok(()),
+        Some("require") => Err(SettingsError::Invalid {
+            variable: ENCRYPTION,
+            value: "require".to_owned(),
+            allowed: "off or prefer under NCCL, which gives the plugin no secret: what NCCL sends \
+                      over it is not encrypted",
+        }),
+        Some(_) => {
+            log::warn!("{ENCRYPTION} has no effect under NCCL: what it sends is not encrypted");
+            Ok(())
         }
     }
 }
@@ -140,6 +164,19 @@ mod tests {
         for mode in [NcclMode::Host, NcclMode::Unpack] {
             assert_eq!(chosen(Caller::Program, mode, &[]), Ok(Mode::Program));
         }
+    }
+
+    #[test]
+    fn nccl_is_refused_encryption_that_it_would_not_get() {
+        let nccl = Caller::Nccl { version: 22_809 };
+        let with = |caller, word| chosen(caller, NcclMode::Host, &[(ENCRYPTION, word)]);
+        for word in ["off", "prefer", ""] {
+            assert_eq!(with(nccl, word), Ok(Mode::NcclHost), "{word}");
+        }
+        let refused = with(nccl, "require").expect_err("refused");
+        assert!(refused.contains("no secret"), "{refused}");
+        // A session gives its comms a secret.
+        assert_eq!(with(Caller::Program, "require"), Ok(Mode::Program));
     }
 
     #[test]
