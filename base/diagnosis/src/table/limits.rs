@@ -58,4 +58,9 @@ SYSCTL_NOT_READABLE = 611 Info "a kernel setting could not be read"
     cause "the file below /proc/sys is missing: no permission, a sandbox, or another kernel"
     cure ["ls -l <PATH>"]
     source "proc(5)"
+CPU_WITHOUT_AES = 612 Info "the processor has no instructions for AES"
+    symptom "with encryption (TCPX_ENCRYPTION) transfers reach about a third of their usual speed"
+    cause "without these instructions records are encrypted with ChaCha20-Poly1305, at both ends of a connection as soon as one end lacks them; a virtual machine may hide what its host has"
+    cure ["cat /proc/cpuinfo", "# in a virtual machine: choose a CPU model that passes the instructions on (QEMU: -cpu host)"]
+    source "proc(5)"
 }

@@ -46,8 +46,19 @@ pub(crate) fn check(tree: &Tree<'_>, kernel: &dyn Kernel) -> Vec<Finding> {
     findings.extend(check_sysctl(tree, slow_start, &table::SLOW_START_AFTER_IDLE, |numbers| {
         (*numbers == [1]).then(|| "net.ipv4.tcp_slow_start_after_idle is 1".to_owned())
     }));
+    findings.extend(check_aes(tree));
     findings.extend(check_process(kernel));
     findings
+}
+
+/// Returns the finding about a processor that would encrypt slowly. Files of another form than is
+/// known say nothing.
+fn check_aes(tree: &Tree<'_>) -> Option<Finding> {
+    let text = tree.text("/proc/cpuinfo").ok()?;
+    let flags = |line: &&str| line.starts_with("flags") || line.starts_with("Features");
+    let (_, flags) = text.lines().find(flags)?.split_once(':')?;
+    let lacks = !flags.split_whitespace().any(|flag| flag == "aes");
+    lacks.then(|| Finding::new(&table::CPU_WITHOUT_AES, "/proc/cpuinfo does not list aes"))
 }
 
 /// Reads the numbers of a setting, and returns the finding of `judge` about them.

@@ -74,3 +74,18 @@ fn limits_of_the_process() {
     );
     assert_eq!(findings[1].cure, ["ulimit -n 65536"]);
 }
+
+#[test]
+fn a_processor_without_instructions_for_aes() {
+    let tree = Machine::healthy();
+    for (cpuinfo, code) in [
+        ("model name\t: x\nflags\t\t: fpu aes avx2\n", None),
+        ("Features\t: fp asimd aes pmull\n", None),
+        ("flags\t\t: fpu vaes_of_another_name avx2\n", Some("TCPX-612")),
+        ("Features\t: fp asimd\n", Some("TCPX-612")),
+        ("uarch\t: another form\n", None),
+    ] {
+        tree.write("/proc/cpuinfo", cpuinfo);
+        assert_eq!(codes(&tree.examine()), Vec::from_iter(code), "{cpuinfo:?}");
+    }
+}
