@@ -203,6 +203,7 @@ mod cpu_set;
 mod entry;
 mod failure;
 pub mod hooks;
+mod last_failure;
 mod log;
 mod memory;
 mod nic_memory;
@@ -214,8 +215,9 @@ mod transport;
 pub use comm::{ZeroCopy, ZeroCopyStats, zerocopy_stats};
 pub use cpu_set::CpuSet;
 pub use entry::Entry;
+pub use last_failure::{FailureReason, last_failure};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
-pub use nic_memory::{ArrivalStats, nic_failure};
+pub use nic_memory::ArrivalStats;
 pub use parse_error::ParseError;
 pub use plugin::{
     HelperCpus, Helpers, NcclMode, Settings, SettingsError, arrival_stats, bounce_bytes,

@@ -17,7 +17,6 @@
 //! - `fitness`: check whether NICs can receive into our memory
 //! - `lasting_trouble`: trouble that is an end when it lasts
 //! - `kernel_deadline`: time that the kernel may take to answer
-//! - `last_error`: reason why a call of the plugin failed
 //!
 //! All rules of the table are kept by the same comms. The first listen on a NIC makes a region of
 //! the memory of the current GPU, or of what stands in for it. The region is bound to one queue,
@@ -47,7 +46,6 @@ mod gpu_refusal;
 mod held_fragments;
 mod inbox;
 mod kernel_deadline;
-mod last_error;
 mod lasting_trouble;
 mod receive_path;
 mod region;
@@ -65,8 +63,6 @@ pub(crate) use fitness::{check_for_gpu, check_receiving};
 pub(crate) use gpu_refusal::gpu_refusal;
 pub(crate) use held_fragments::HeldFragments;
 pub(crate) use kernel_deadline::KERNEL_DEADLINE;
-pub use last_error::nic_failure;
-pub(crate) use last_error::{clear_last_error, log_and_set_last_error, set_last_error};
 pub(crate) use lasting_trouble::LastingTrouble;
 pub(crate) use region::{NicRegion, Reserved, region_bytes};
 pub(crate) use send_memory::{SendMemory, StageError};

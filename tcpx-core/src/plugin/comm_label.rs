@@ -76,7 +76,7 @@ const INTERFACES: &str = "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME";
 
 /// Returns the variable that may have made `init` fail. `is_soft`: `init` of the software plugin.
 pub(super) fn of_init(is_soft: bool) -> Option<Finding> {
-    if let Some(found) = of_nic() {
+    if let Some(found) = of_plugin() {
         return Some(found);
     }
     let addresses = LiveFacts.addresses().unwrap_or_default();
@@ -106,19 +106,19 @@ fn of_variables(mut env: Env, is_soft: bool, interfaces: &[&str]) -> Option<Find
     Some(found)
 }
 
-/// Returns the part that device memory or a NIC had in the failure. Only the built-in plugin
-/// reports it.
-fn of_nic() -> Option<Finding> {
+/// Returns the reason of the failure that the plugin knows: device memory, a NIC, or an attacker on
+/// the way. Only the built-in plugin reports it.
+fn of_plugin() -> Option<Finding> {
     #[cfg(feature = "soft")]
-    return super::soft::nic_failure();
+    return super::soft::failure_reason();
     #[cfg(not(feature = "soft"))]
     None
 }
 
-/// Returns why a call for a comm may have failed: device memory or its NIC, or a lack of file
+/// Returns why a call for a comm may have failed: what the plugin knows, or a lack of file
 /// descriptors.
 pub(super) fn of_call(code: NcclResult, phase: Phase) -> Option<Finding> {
-    if let Some(found) = of_nic() {
+    if let Some(found) = of_plugin() {
         return Some(found);
     }
     let opens_files =

@@ -1,9 +1,10 @@
 //! Settings of the built-in software plugin that differ from its own defaults.
 
 use tcpx_diagnosis::Finding;
+use tcpx_diagnosis::table::connection;
 use tcpx_diagnosis::variables::{process_env, value};
 use tcpx_protocol::types::DEFAULT_CHUNK_BYTES;
-use tcpx_softnet::{Settings, SettingsError, Transport};
+use tcpx_softnet::{FailureReason, Settings, SettingsError, Transport};
 
 use super::carrier::Carrier;
 use crate::error::{Error, Result, SettingProblem};
@@ -111,9 +112,14 @@ pub(crate) fn log_gpu_reach(gpu: u32) {
     }
 }
 
-/// Returns why this thread's last call of the built-in plugin failed, if device memory or a NIC was
-/// the reason.
-pub(crate) fn nic_failure() -> Option<Finding> {
-    let error = tcpx_softnet::nic_failure()?;
-    Some(Finding::new(error.diagnosis()?, error.to_string()))
+/// Returns why this thread's last call of the built-in plugin failed, if the plugin knows.
+pub(crate) fn failure_reason() -> Option<Finding> {
+    match tcpx_softnet::last_failure()? {
+        FailureReason::Nic(error) => Some(Finding::new(error.diagnosis()?, error.to_string())),
+        FailureReason::Tampered => {
+            let seen = "bytes on an encrypted channel are not those that the peer sent";
+            Some(Finding::new(&connection::DATA_TAMPERED, seen))
+        }
+        _ => None,
+    }
 }

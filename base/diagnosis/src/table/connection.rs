@@ -201,4 +201,9 @@ FOREIGN_ADDRESS = 739 Error "a peer's data channel is not where the peer is"
     cause "the peer's channels run over a NIC whose address is neither that of its control link nor in the connection info that this end has loaded for it; or a peer that has the secret wants this end to connect to another host. Nothing was dialled"
     cure ["# load the peer's connection info at this end too (load_remote_conn_info), or name the NICs at this end (nics, TCPX_NIC)", "# see docs/security.md"]
     source "this project"
+DATA_TAMPERED = 760 Error "bytes on an encrypted channel are not what the peer sent"
+    symptom "a transfer with a peer fails, and the log says of a data socket \"it does not decrypt\""
+    cause "something between the two hosts changes, leaves out, repeats or puts in bytes of a connection: an attacker, or a proxy, a middlebox or a NIC that alters what it passes on. Nothing of the record was delivered, and the peer has ended; other peers go on"
+    cure ["ss -tni dst <ADDRESS>", "# find out what passes the connection on, and connect again over a way that you trust; see docs/security.md"]
+    source "this project"
 }

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 
 use tcpx_comm::wire::{MAX_INLINE_BYTES, Record, Side, SocketRole};
 
-use super::encrypted_io::{EncryptedIn, EncryptedOut};
+use super::encrypted_io::{EncryptedIn, EncryptedOut, is_tampering};
 use crate::connect::Connection;
 use crate::hooks::{Hook, HookSet, SocketHooks};
 use crate::memory::{IoList, IoOutcome, Piece};
@@ -25,6 +25,8 @@ pub(crate) struct ControlSocket {
     stream: TcpStream,
     /// What encrypts its bytes, and decrypts them. `None`: they are in clear.
     encryption: Option<Box<(EncryptedOut, EncryptedIn)>>,
+    /// Whether bytes came that were not those that the peer sent.
+    is_tampered: bool,
     hook: Hook<dyn SocketHooks>,
 }
 
@@ -34,7 +36,12 @@ impl ControlSocket {
         let Connection { socket: stream, keys } = connection;
         let encryption = keys
             .map(|keys| Box::new((EncryptedOut::new(keys.sealer), EncryptedIn::new(keys.opener))));
-        Self { stream, encryption, hook: hooks.socket(comm, side, SocketRole::Control) }
+        Self {
+            stream,
+            encryption,
+            is_tampered: false,
+            hook: hooks.socket(comm, side, SocketRole::Control),
+        }
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -67,10 +74,17 @@ impl ControlSocket {
             return Ok(Some(0));
         }
         let outcome = encryption.1.receive(&self.stream, &list);
-        match outcome {
+        let read = match outcome {
             IoOutcome::Closed => Ok(Some(0)),
             outcome => moved(outcome),
-        }
+        };
+        self.is_tampered |= read.as_ref().is_err_and(is_tampering);
+        read
+    }
+
+    /// Returns whether bytes came that were not those that the peer sent.
+    pub(super) fn is_tampered(&self) -> bool {
+        self.is_tampered
     }
 
     /// Writes as many bytes as the socket takes; returns `None` when it takes none now. The next

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::thread::LocalKey;
 
-use tcpx_seal::record::{MAX_PLAIN_BYTES, MAX_RECORD_BYTES, Opener, Sealer};
+use tcpx_seal::record::{MAX_PLAIN_BYTES, MAX_RECORD_BYTES, Opener, RecordError, Sealer};
 
 use crate::memory::{IoList, IoOutcome};
 
@@ -43,6 +43,11 @@ fn give_back(kept: &'static Buffers, buffer: Vec<u8>) {
             kept.push(buffer);
         }
     });
+}
+
+/// Returns whether an error of a socket is that its bytes are not those that the peer sent.
+pub(super) fn is_tampering(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<RecordError>())
 }
 
 /// Encrypted bytes on their way out.
@@ -323,6 +328,7 @@ mod tests {
             }
         };
         let IoOutcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+        assert!(is_tampering(&error), "{error}");
         assert!(error.to_string().contains("does not decrypt"), "{error}");
         assert_eq!(place, [0; 8]);
     }

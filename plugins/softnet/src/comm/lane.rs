@@ -17,13 +17,13 @@ use tcpx_comm::poll::Interest;
 use tcpx_comm::reset;
 use tcpx_comm::wire::Side;
 
-use crate::bell::Bell;
-use tcpx_devmem::DevmemError;
-
 use super::chunk::Chunk;
 use super::control_socket::signal;
+use super::encrypted_io::is_tampering;
 use super::socket_io::SocketIo;
+use crate::bell::Bell;
 use crate::hooks::{Hook, SocketHooks};
+use crate::last_failure::FailureReason;
 use crate::log;
 use crate::memory::IoOutcome;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
@@ -56,8 +56,8 @@ struct LaneState {
     lingering: VecDeque<Chunk>,
     socket_io: SocketIo,
     dead: bool,
-    /// Error of device memory or its NIC that is a reason for the end.
-    refusal: Option<Arc<DevmemError>>,
+    /// Reason for the end, if it is a known one.
+    reason: Option<FailureReason>,
     /// Chunks of a dead socket whose end is not reported.
     lost: Vec<Chunk>,
     hook: Hook<dyn SocketHooks>,
@@ -100,7 +100,7 @@ impl Lane {
             lingering: VecDeque::new(),
             socket_io,
             dead: false,
-            refusal: None,
+            reason: None,
             lost: Vec::new(),
             hook,
         };
@@ -231,11 +231,13 @@ impl Lane {
                 Progress::Idle
             }
             IoOutcome::Failed(error) => {
+                state.reason = is_tampering(&error).then_some(FailureReason::Tampered);
                 self.die(state, &error);
                 Progress::Idle
             }
             IoOutcome::Refused(error) => {
-                let error = state.refusal.insert(Arc::new(error)).clone();
+                let error = Arc::new(error);
+                state.reason = Some(FailureReason::Nic(Arc::clone(&error)));
                 match error.diagnosis() {
                     Some(diagnosis) => {
                         self.die(state, &format_args!("{error} [{}]", diagnosis.code));
@@ -247,9 +249,9 @@ impl Lane {
         }
     }
 
-    /// Returns the error of device memory or its NIC that ended the socket, if one did.
-    pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
-        lock(&self.state).refusal.clone()
+    /// Returns the reason that ended the socket, if it is a known one.
+    pub(crate) fn reason(&self) -> Option<FailureReason> {
+        lock(&self.state).reason.clone()
     }
 
     /// Fails every chunk, now and from now on.

@@ -21,6 +21,7 @@ use super::options::CommOptions;
 use super::socket_io::SocketIo;
 use crate::bell::Bell;
 use crate::connect::Connection;
+use crate::last_failure::FailureReason;
 use crate::nic_memory::{NicArrivals, NicDepartures, NicRegion};
 use crate::sync::wait;
 
@@ -246,9 +247,18 @@ impl Lanes {
         self.lanes[index].kill(reason);
     }
 
+    /// Returns whether bytes came on a socket that were not those that the peer sent.
+    pub(crate) fn are_tampered(&self) -> bool {
+        let mut reasons = self.lanes.iter().filter_map(|lane| lane.reason());
+        reasons.any(|reason| matches!(reason, FailureReason::Tampered))
+    }
+
     /// Returns the reason why sockets have ended, where it is device memory or its NIC.
     pub(crate) fn refusal(&self) -> Option<Arc<DevmemError>> {
-        self.lanes.iter().find_map(|lane| lane.refusal())
+        self.lanes.iter().find_map(|lane| match lane.reason()? {
+            FailureReason::Nic(error) => Some(error),
+            FailureReason::Tampered => None,
+        })
     }
 
     /// Returns whether bytes may come, or be here, although no socket shows them.

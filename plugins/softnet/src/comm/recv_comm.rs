@@ -177,7 +177,7 @@ impl RecvComm {
     /// Drives the comm. Then returns the length of the message whose number ends in the bits `low`,
     /// if the message is done; its entries and their count are in the queue by then.
     pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
-        self.test_oldest(low).inspect_err(|_| self.record_nic_error())
+        self.test_oldest(low).inspect_err(|_| self.record_reason())
     }
 
     fn test_oldest(&mut self, low: u32) -> Result<Option<u32>, Failure> {
@@ -276,7 +276,7 @@ impl RecvComm {
         if !self.liveness.is_dead() && !is_refused {
             return Ok(());
         }
-        self.record_nic_error();
+        self.record_reason();
         Err(Failure::System)
     }
 

@@ -22,9 +22,10 @@ use super::options::CommOptions;
 use super::requests::{Request, Requests};
 use crate::connect::Sockets;
 use crate::failure::Failure;
+use crate::last_failure::{FailureReason, set_last_failure};
 use crate::log;
 use crate::memory::{NicSource, Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
-use crate::nic_memory::{SendMemory, StageError, set_last_error};
+use crate::nic_memory::{SendMemory, StageError};
 
 /// One isend.
 #[derive(Debug)]
@@ -165,14 +166,17 @@ impl SendComm {
     /// Drives the comm. Then returns the length of the message whose number ends in the bits `low`,
     /// if the message is done.
     pub(crate) fn test(&mut self, low: u32) -> Result<Option<u32>, Failure> {
-        self.test_oldest(low).inspect_err(|_| self.record_nic_error())
+        self.test_oldest(low).inspect_err(|_| self.record_reason())
     }
 
-    /// Notes the reason why the call under way fails, if that is a NIC.
-    fn record_nic_error(&self) {
+    /// Notes the reason why the call under way fails, if it is known here.
+    fn record_reason(&self) {
+        if self.control.is_tampered() {
+            return set_last_failure(FailureReason::Tampered);
+        }
         let Some(nic) = &self.nic else { return };
         if let Some(error) = self.outgoing.lanes.refusal().or_else(|| nic.trouble()) {
-            set_last_error(&error);
+            set_last_failure(FailureReason::Nic(error));
         }
     }
 
@@ -210,7 +214,7 @@ impl SendComm {
         if !self.liveness.is_dead() && !is_refused {
             return Ok(());
         }
-        self.record_nic_error();
+        self.record_reason();
         Err(Failure::System)
     }
 
@@ -460,7 +464,7 @@ fn unstaged(error: StageError) -> Failure {
         }
         StageError::Nic(error) => {
             log::warn!("test: {error}");
-            set_last_error(&error);
+            set_last_failure(FailureReason::Nic(error));
             Failure::System
         }
     }

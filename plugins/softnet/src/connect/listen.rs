@@ -14,8 +14,9 @@ use super::handle::ListenHandle;
 use super::sockets::Sockets;
 use crate::failure::Failure;
 use crate::hooks::hooks;
+use crate::last_failure::log_and_set_last_failure;
 use crate::log;
-use crate::nic_memory::{Steering, log_and_set_last_error};
+use crate::nic_memory::Steering;
 
 /// What polling a listen comm gives.
 #[derive(Debug)]
@@ -102,7 +103,7 @@ impl ListenComm {
         }
         match self.join() {
             Some(Ok(sockets)) => return Ok(AcceptPoll::Ready(sockets)),
-            Some(Err(AcceptError::Nic(error))) => log_and_set_last_error("accept failed", error),
+            Some(Err(AcceptError::Nic(error))) => log_and_set_last_failure("accept failed", error),
             Some(Err(AcceptError::Io(error))) => log::warn!("accept failed: {error}"),
             Some(Err(AcceptError::Rule(error))) => {
                 log::warn!("failed accept socket: {error}");

@@ -11,8 +11,8 @@ use super::misuse::misuse;
 use crate::entry::Entry;
 use crate::failure::Failure;
 use crate::hooks::hooks;
+use crate::last_failure::clear_last_failure;
 use crate::log;
-use crate::nic_memory::clear_last_error;
 
 /// Runs an entry's body; a panic in it becomes an internal error instead of unwinding into C.
 ///
@@ -26,7 +26,7 @@ pub(super) fn guard(entry: Entry, body: impl FnOnce() -> Result<(), Failure>) ->
             _ => NcclResult::INTERNAL_ERROR,
         };
     };
-    clear_last_error();
+    clear_last_failure();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => NcclResult::SUCCESS,
         Ok(Err(failure)) => failure.into(),

@@ -22,11 +22,12 @@ use crate::comm::{Destination, RecvComm, SendComm};
 use crate::connect::{AcceptPoll, ConnectAttempt, ConnectPoll, ListenComm, ListenHandle};
 use crate::failure::Failure;
 use crate::hooks::hooks;
+use crate::last_failure::log_and_set_last_failure;
 use crate::log;
 use crate::memory::{
     BounceBuffer, MemoryKind, Piece, Registration, gpu_of_thread, ordinal_of_thread,
 };
-use crate::nic_memory::{NicRegion, Steering, log_and_set_last_error};
+use crate::nic_memory::{NicRegion, Steering};
 
 /// A comm of any kind. Boxed, so that a slot of the registry stays small.
 enum Comm {
@@ -89,7 +90,7 @@ fn steering(runtime: &Runtime, nic: usize) -> Result<Option<Steering>, Failure> 
         Steering::new(region, runtime.settings.sockets).map(Some)
     });
     steering.map_err(|error| {
-        log_and_set_last_error("listen", error);
+        log_and_set_last_failure("listen", error);
         Failure::System
     })
 }
@@ -161,7 +162,7 @@ pub(crate) fn connect_poll(dev: c_int, state: u64) -> Result<Option<*mut c_void>
         }
     };
     let memory = memory.map_err(|error| {
-        log_and_set_last_error("connect", error);
+        log_and_set_last_failure("connect", error);
         Failure::System
     })?;
     // A NIC needs no copies of a GPU's memory.
@@ -219,7 +220,7 @@ fn bounce_of(
     let name = |gpu: Option<u32>| gpu.map_or("no GPU".to_owned(), |gpu| format!("GPU {gpu}"));
     if let Some(gpu) = gpu {
         region.register(gpu).map_err(|error| {
-            log_and_set_last_error("accept", error);
+            log_and_set_last_failure("accept", error);
             Failure::Cuda
         })?;
     }

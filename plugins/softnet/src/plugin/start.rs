@@ -11,9 +11,10 @@ use super::runtime::{RUNTIME, Runtime};
 use super::settings::{Settings, environment};
 use super::variables::SettingsError;
 use crate::failure::Failure;
+use crate::last_failure::log_and_set_last_failure;
 use crate::log;
 use crate::memory::DeviceMemory;
-use crate::nic_memory::{check_receiving, log_and_set_last_error};
+use crate::nic_memory::check_receiving;
 use crate::sync::Mutex;
 use crate::transport::Transport;
 
@@ -136,7 +137,7 @@ fn fit(nics: Vec<Nic>, transport: Transport) -> Result<Vec<Nic>, Refusal> {
     match first {
         Some(error) if fit.is_empty() => {
             let text = error.to_string();
-            log_and_set_last_error("init", error);
+            log_and_set_last_failure("init", error);
             Err(Refusal { text, code: Failure::System })
         }
         _ => Ok(fit),

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
+use tcpx_softnet::{FailureReason, last_failure};
 use tcpx_sys::{NetHandle, PTR_CUDA, PTR_HOST};
 use tcpx_testkit::{eventually, in_own_process};
 
@@ -239,6 +240,8 @@ fn bytes_that_are_changed_left_out_or_repeated_are_an_error() {
         } else {
             assert_eq!(code.0, 2);
         }
+        assert_eq!(net.test(recv).0, 2, "for good");
+        assert!(matches!(last_failure(), Some(FailureReason::Tampered)), "{:?}", last_failure());
         assert_eq!((net.close(sent.1), net.close(received.1), net.close_listen(listen)), (0, 0, 0));
     }
 }

@@ -5,9 +5,9 @@ use crate::comm::chunk::{Arrival, Chunk};
 use crate::comm::recv_request::Destination;
 use crate::failure::Failure;
 use crate::hooks::{Hook, Pages, Placement};
+use crate::last_failure::log_and_set_last_failure;
 use crate::log;
 use crate::memory::{BounceBuffer, ReceivePages, pages_of};
-use crate::nic_memory::log_and_set_last_error;
 
 /// Reason why no more chunks go to their lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl RecvComm {
             return Ok(false);
         };
         nic.reserve(receive, self.chunk_bytes).map_err(|error| {
-            log_and_set_last_error("test", error);
+            log_and_set_last_failure("test", error);
             Failure::Internal
         })
     }

@@ -1,9 +1,10 @@
-//! Failures of device memory or its NIC, as a receive comm handles them.
+//! Failures whose reason is known, as a receive comm handles them: of device memory or its NIC, and
+//! of bytes that were changed on the way.
 
 use super::RecvComm;
 use crate::failure::Failure;
+use crate::last_failure::{FailureReason, set_last_failure};
 use crate::log;
-use crate::nic_memory::set_last_error;
 
 impl RecvComm {
     /// Ends the comm when device memory or its NIC has ended, and logs the reason once.
@@ -20,10 +21,13 @@ impl RecvComm {
     }
 
     /// Notes the reason why the call under way fails, if it is known here.
-    pub(super) fn record_nic_error(&mut self) {
+    pub(super) fn record_reason(&mut self) {
+        if self.lanes.are_tampered() || self.control.is_tampered() {
+            return set_last_failure(FailureReason::Tampered);
+        }
         let Some(nic) = &mut self.nic else { return };
         if let Some(error) = nic.trouble(&self.lanes) {
-            set_last_error(&error);
+            set_last_failure(FailureReason::Nic(error));
         }
     }
 

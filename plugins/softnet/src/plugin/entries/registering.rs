@@ -7,9 +7,10 @@ use tcpx_devmem::Nic;
 
 use super::{COMMS, Comm, comm_id, explain, wrong_kind};
 use crate::failure::Failure;
+use crate::last_failure::log_and_set_last_failure;
 use crate::log;
 use crate::memory::{BindError, MemoryKind, Registration, cuda_failure, gpu_of_thread};
-use crate::nic_memory::{KERNEL_DEADLINE, gpu_refusal, log_and_set_last_error};
+use crate::nic_memory::{KERNEL_DEADLINE, gpu_refusal};
 use crate::plugin::mode::Mode;
 use crate::plugin::registry::Id;
 use crate::plugin::runtime::runtime;
@@ -61,7 +62,7 @@ fn bind(registration: Registration, nic: u32) -> Result<Registration, Failure> {
             BindError::Gpu(error) => gpu_refusal(gpu, &error),
             BindError::Nic(error) => error,
         };
-        log_and_set_last_error("regMr", error);
+        log_and_set_last_failure("regMr", error);
         Failure::System
     })
 }
