@@ -60,4 +60,10 @@ NIXL_BACKEND_TOO_NEW = 1011 Error "the TCPX backend is built for later libraries
     cause "<PATH> was built on a later system, and needs a version of glibc or libstdc++ that this one does not have"
     cure ["# a wheel for glibc 2.28 and later: cargo xtask wheel --glibc 2.28 --out FOLDER", "python -m nixl_tcpx install"]
     source "NIXL 1.5.1, run"
+NIXL_BACKEND_STANDS_IN = 1012 Warning "the TCPX backend has the place of another backend of NIXL"
+    symptom "programs that choose UCX or LIBFABRIC move their bytes over tcpx; a peer with NIXL's own file gives NIXL_ERR_MISMATCH"
+    lines ["is damaged, of another backend, or of another version of this one"]
+    cause "python -m nixl_tcpx install --as <NAME> has put it there; NIXL's own file is kept beside it, with .original after its name"
+    cure ["# nothing to do if all ends have it so", "# NIXL's own one again: python -m nixl_tcpx uninstall --as <NAME>"]
+    source "NIXL 1.5.1, run"
 }

@@ -49,6 +49,32 @@ fn a_backend_beside_nixls_own_is_found_with_its_version() {
 }
 
 #[test]
+fn a_backend_in_the_place_of_another_is_a_warning() {
+    let machine = with_nixl("1.5.1");
+    let (ucx, path) = ("libplugin_UCX.so", format!("{FOLDER}/libplugin_UCX.so"));
+    machine.write(&format!("{path}.original"), "");
+    machine.install(&path, &plugin_library::nixl_backend(Some(OWN), NEW));
+    let alone = findings(&machine);
+    assert_eq!(codes(&alone), ["TCPX-1012"], "there is no {ucx} of NIXL to compete with");
+    assert_eq!(alone[0].severity, Severity::Warning);
+    assert_eq!(alone[0].seen, format!("{path} is the TCPX backend {OWN}"));
+    assert!(alone[0].cure[1].ends_with("uninstall --as UCX"), "{}", alone[0]);
+
+    install(&machine, FOLDER, Some(OWN), NEW);
+    let both = findings(&machine);
+    let mut all = codes(&both);
+    all.sort();
+    assert_eq!(all, ["TCPX-1001", "TCPX-1012"]);
+
+    machine.install(&path, &plugin_library::nixl_backend(Some("0.0.1"), NEW));
+    machine.remove(&format!("{FOLDER}/libplugin_TCPX.so"));
+    assert_eq!(
+        one(&findings(&machine), "TCPX-1010").seen,
+        format!("{path} is 0.0.1, this is {OWN}")
+    );
+}
+
+#[test]
 fn each_variable_of_python_finds_its_nixl_once() {
     for (name, value) in [
         ("PYTHONPATH", SITE),
