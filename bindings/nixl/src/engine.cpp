@@ -44,7 +44,8 @@ tcpx_session open(const nixlBackendInitParams& init) {
   tcpx_session_options options;
   must(tcpx_session_options_init(&options, sizeof options), "options");
   if (!std::getenv("TCPX_NOTIFICATION_BYTES")) options.notification_bytes = kNotificationBytes;
-  if (init.customParams) applyParameters(*init.customParams, options);
+  if (init.type != kBackend) log(TCPX_LOG_INFO, "loaded under the name " + init.type);
+  if (init.customParams) applyParameters(*init.customParams, init.type, options);
   const std::string name = plainName(init.localAgent);
   options.name = name.c_str();
   options.group = 1;
@@ -270,7 +271,7 @@ nixl_status_t Engine::loadRemoteConnInfo(const std::string& agent, const std::st
   return guarded([&]() -> nixl_status_t {
     if (text.compare(0, kConnInfoVersion.size(), kConnInfoVersion) != 0) {
       log(TCPX_LOG_ERROR, "the connection info of agent " + plainName(agent) +
-                              " is damaged, or of another version of this backend");
+                              " is damaged, of another backend, or of another version of this one");
       return NIXL_ERR_MISMATCH;
     }
     return loadConnInfo(agent, text.substr(kConnInfoVersion.size()));

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <variant>
 
+#include "log.hpp"
+
 namespace tcpx_nixl {
 namespace {
 
@@ -64,17 +66,27 @@ const std::string* valueOf(const nixl_b_params_t& parameters, const char* name) 
   return found == parameters.end() || found->second.empty() ? nullptr : &found->second;
 }
 
-void refuseUnknown(const nixl_b_params_t& parameters) {
+bool isKnown(const std::string& name) {
+  for (const Parameter& parameter : kParameters) {
+    if (name == parameter.name || name == parameter.variable) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void refuseUnknown(const std::string& name) {
+  std::string names;
+  for (const Parameter& parameter : kParameters) {
+    names.append(names.empty() ? "" : ", ").append(parameter.name);
+  }
+  throw std::invalid_argument("there is no parameter " + name + "; there are " + names);
+}
+
+/* Under another backend's name, a program hands over the parameters of that backend. */
+void checkNames(const nixl_b_params_t& parameters, const std::string& backend) {
   for (const auto& [name, value] : parameters) {
-    bool known = false;
-    std::string names;
-    for (const Parameter& parameter : kParameters) {
-      known = known || name == parameter.name || name == parameter.variable;
-      names.append(names.empty() ? "" : ", ").append(parameter.name);
-    }
-    if (!known) {
-      throw std::invalid_argument("there is no parameter " + name + "; there are " + names);
-    }
+    if (isKnown(name)) continue;
+    if (backend == kBackend) refuseUnknown(name);
+    log(TCPX_LOG_INFO, "parameter " + name + "=" + value + " of " + backend + " has no effect");
   }
 }
 
@@ -86,8 +98,9 @@ nixl_b_params_t parameterNames() {
   return names;
 }
 
-void applyParameters(const nixl_b_params_t& parameters, tcpx_session_options& options) {
-  refuseUnknown(parameters);
+void applyParameters(const nixl_b_params_t& parameters, const std::string& backend,
+                     tcpx_session_options& options) {
+  checkNames(parameters, backend);
   for (const Parameter& parameter : kParameters) {
     const std::string* value = valueOf(parameters, parameter.name);
     const std::string* other = valueOf(parameters, parameter.variable);

@@ -17,7 +17,7 @@ nixlBackendEngine* create(const nixlBackendInitParams* init) {
 }
 
 void destroy(nixlBackendEngine* engine) { delete engine; }
-const char* name() { return "TCPX"; }
+const char* name() { return tcpx_nixl::kBackend; }
 
 nixlBackendPlugin plugin = {
     kNixlPluginApiVersion,     create, destroy, name, tcpx_version, tcpx_nixl::parameterNames,

@@ -11,24 +11,13 @@ import sys
 import tempfile
 import zipfile
 
-from vtable import DYNAMIC_SYMBOLS, sections
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+
+from nixl_tcpx.elf import DYNAMIC_SYMBOLS, exported_text, sections, symbols as read_symbols, text
 
 NEEDS, EXPORTS = 0x6FFFFFFE, {"nixl_plugin_init", "nixl_plugin_fini", "tcpx_nixl_version"}
 # What is allowed to wheels for glibc 2.28, beside it.
 OF_2_28 = {"GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
-
-
-def text(data, at):
-    return data[at : data.index(b"\0", at)].decode()
-
-
-def dynamic_symbols(data, tables):
-    """(name, whether it is defined, address, section) of all that the loader sees."""
-    for kind, _, offset, size, link in tables:
-        if kind == DYNAMIC_SYMBOLS:
-            for at in range(offset + 24, offset + size, 24):
-                name, _, _, section, address, _ = struct.unpack_from("<IBBHQQ", data, at)
-                yield text(data, tables[link][2] + name), bool(section), address, section
 
 
 def needed_versions(data, tables):
@@ -52,17 +41,15 @@ def numbers(version):
 
 def examine(data, glibc):
     tables = list(sections(data))
-    symbols = list(dynamic_symbols(data, tables))
-    exported = {name for name, defined, _, _ in symbols if defined}
+    symbols = list(read_symbols(data, tables, DYNAMIC_SYMBOLS))
+    exported = {name for name, section, _, _ in symbols if section}
     assert EXPORTS <= exported, exported
     others = {name for name in exported - EXPORTS if not re.match(r"TCPX|nixl_plugin", name)}
     assert not others, f"it exports {others}"
-    foreign = [name for name, defined, _, _ in symbols
-               if not defined and re.search(r"nixl|absl|tcpx", name)]
+    foreign = [name for name, section, _, _ in symbols
+               if not section and re.search(r"nixl|absl|tcpx", name)]
     assert not foreign, f"it needs {foreign}"
-    (place,) = [(a, s) for name, _, a, s in symbols if name == "tcpx_nixl_version"]
-    _, address, offset, _, _ = tables[place[1]]
-    version = text(data, offset + place[0] - address)
+    version = exported_text(data, "tcpx_nixl_version")
     assert re.fullmatch(r"\d+\.\d+\.\d+", version), version
     newest = {}
     for name in needed_versions(data, tables):

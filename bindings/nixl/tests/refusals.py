@@ -79,7 +79,7 @@ def words():
     way, key = right.index(b"tcpx-nixl/1 "), right.index(b"TCPXRKEY")
     for what, wrong, line in (
         ("another version", right.replace(b"tcpx-nixl/1 ", b"tcpx-nixl/2 "),
-         "the connection info of agent there is damaged, or of another version of this backend"),
+         "the connection info of agent there is damaged, of another backend, or of another version of this one"),
         ("a forged way", flipped(right, way + 40),
          "the connection info of there#"),
         ("a cut way", cut(right, way, 20), "the connection info of there#"),
@@ -255,8 +255,23 @@ def kinds_of_memory():
         fails(kind, "NOT_FOUND|NOT_SUPPORTED|BACKEND|INVALID", here.add_area, 4096, kind, 0)
 
 
+def left_out():
+    """What the backend does not offer is refused, and the transfer that it was asked of goes on."""
+    here, there, mine, its = pair(4096)
+    with there:
+        here.fill(0, 93)
+        handle = here.prepare("WRITE", span(mine, its, 4096), "there", b"on")
+        fails("an estimate", "NOT_SUPPORTED", here.nixl.estimate_xfer_cost, handle)
+        memory = [(mine[1], 4096, 0, "")]
+        fails("a query", "NOT_SUPPORTED", here.nixl.query_memory, memory, BACKEND, "DRAM")
+        here.post(handle)
+        here.finish(handle)
+        here.nixl.release_xfer_handle(handle)
+        assert there.is_filled(0, 93) and there.notifications("here") == [b"on"]
+
+
 if __name__ == "__main__":
     run([
         parameters, environment, words, metadata, parts, cut_off, another_nixl, another_file,
-        ranges, names, kinds_of_memory,
+        ranges, names, kinds_of_memory, left_out,
     ])

@@ -355,10 +355,26 @@ def released_while_active():
         until("the last", lambda: b"after" in there.notifications("here"))
 
 
+def telemetry():
+    """What NIXL measures of a transfer, which vLLM records of each, and which backend it took."""
+    here, there, mine, its = pair(MIB, {"capture_telemetry": True})
+    with there:
+        for operation in ("WRITE", "READ"):
+            halves = [span(mine, its, MIB // 2, at)[0] for at in (0, MIB // 2)]
+            handle = here.prepare(operation, halves, "there")
+            here.post(handle)
+            here.finish(handle)
+            seen = here.nixl.get_xfer_telemetry(handle)
+            assert seen.totalBytes == MIB and seen.descCount in (1, 2), seen
+            assert seen.xferDuration >= seen.postDuration >= 0 and seen.xferDuration > 0, seen
+            assert here.nixl.query_xfer_backend(handle) == "TCPX"
+            here.nixl.release_xfer_handle(handle)
+
+
 if __name__ == "__main__":
     run([
         write_and_read, sizes, descriptors, prepared_lists, posted_again, notifications,
         visible_before_done, passive_target, both_ask, more_memory, to_itself, two_in_one_process,
         both_at_once, each_to_each,
-        many_threads, released_while_active,
+        many_threads, released_while_active, telemetry,
     ])
