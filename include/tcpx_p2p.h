@@ -886,10 +886,7 @@ typedef struct tcpx_session_options {
    */
   int32_t group;
   /**
-   * With 1, everything on the control link after the two hellos carries a MAC. With 0, the
-   * default, it does so when the other end has 1. An attacker that changes, drops, repeats or
-   * inserts bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on
-   * the channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
+   * 0. Use `encryption`, which has taken its place; 1 is refused.
    */
   int32_t authenticate_link;
   /**
@@ -899,6 +896,13 @@ typedef struct tcpx_session_options {
    * no room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
    */
   uint64_t kept_for_peers_bytes;
+  /**
+   * Whether what crosses the network is encrypted, on the control link and on the channels:
+   * "off", the default; "prefer", with peers that do not have it off; or "require", with every
+   * peer, where one that has it off is refused. An attacker that changes, drops, repeats or
+   * inserts bytes on the way ends the peer (TCPX-738). TCPX_ENCRYPTION.
+   */
+  const char *encryption;
 } tcpx_session_options;
 
 /**

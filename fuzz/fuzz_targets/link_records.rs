@@ -1,4 +1,4 @@
-//! Any change on the way to the records of an authenticated control link.
+//! Any change on the way to the records of an encrypted control link.
 
 #![no_main]
 

@@ -125,22 +125,24 @@ pub struct tcpx_session_options {
     /// accepted, and threads make progress. `gpu` then says only which GPU sends host memory over
     /// the hardware plugin. 0 is the default.
     pub group: i32,
-    /// With 1, everything on the control link after the two hellos carries a MAC. With 0, the
-    /// default, it does so when the other end has 1. An attacker that changes, drops, repeats or
-    /// inserts bytes on the way ends the peer (TCPX-738). Nothing is encrypted, and the bytes on
-    /// the channels are neither hidden nor authenticated. TCPX_AUTHENTICATE_LINK.
+    /// 0. Use `encryption`, which has taken its place; 1 is refused.
     pub authenticate_link: i32,
     /// Most bytes that peers together may make the session keep for them, up to 1 TiB, beside 144
     /// KiB for each. These are announced receives, lists of ranges, unexpected messages, and
     /// notifications that the program has not taken, also of peers that have ended. Data that finds
     /// no room waits at its sender. TCPX_KEPT_FOR_PEERS_BYTES.
     pub kept_for_peers_bytes: u64,
+    /// Whether what crosses the network is encrypted, on the control link and on the channels:
+    /// "off", the default; "prefer", with peers that do not have it off; or "require", with every
+    /// peer, where one that has it off is refused. An attacker that changes, drops, repeats or
+    /// inserts bytes on the way ends the peer (TCPX-738). TCPX_ENCRYPTION.
+    pub encryption: *const c_char,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 144);
+const _: () = assert!(size_of::<tcpx_session_options>() == 152);
 
-// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits, eight more of 32 and one of 64
-// are 144 bytes without padding, as asserted; pointers may have any bits.
+// SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits, eight more of 32, one of 64 and
+// a pointer are 152 bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Extensible for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;
@@ -223,8 +225,9 @@ impl tcpx_session_options {
             notification_bytes: core.notification_bytes,
             accept_all: core.accept_all.into(),
             group: 0,
-            authenticate_link: core.authenticate_link.into(),
+            authenticate_link: 0,
             kept_for_peers_bytes: core.kept_for_peers_bytes,
+            encryption: text,
         }
     }
 
@@ -254,7 +257,10 @@ impl tcpx_session_options {
         core.eager_buffer_bytes = self.eager_buffer_bytes;
         core.notification_bytes = self.notification_bytes;
         core.accept_all = input::flag("accept_all", self.accept_all)?;
-        core.authenticate_link = input::flag("authenticate_link", self.authenticate_link)?;
+        if input::flag("authenticate_link", self.authenticate_link)? {
+            let instead = "encryption has taken its place: \"prefer\" or \"require\"";
+            return Err(refuse("authenticate_link", 1, instead));
+        }
         core.kept_for_peers_bytes = self.kept_for_peers_bytes;
         Ok(())
     }
@@ -279,6 +285,9 @@ impl tcpx_session_options {
         if let Some(listen) = read("listen", self.listen, MAX_TEXT_BYTES)? {
             core.listen = parse("listen", listen)?;
         }
+        if let Some(encryption) = read("encryption", self.encryption, MAX_TEXT_BYTES)? {
+            core.encryption = parse("encryption", encryption)?;
+        }
         if let Some(addresses) = read("advertise", self.advertise, MAX_TEXT_BYTES)? {
             let addresses = items(addresses).map(|address| parse("advertise", address));
             core.advertise = addresses.collect::<Result<_, _>>()?;
@@ -301,7 +310,7 @@ fn refuse(name: &str, value: impl Display, reason: impl Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use tcpx_core::{PluginChoice, UnpackChoice};
+    use tcpx_core::{Encryption, PluginChoice, UnpackChoice};
 
     use super::*;
     use crate::tcpx_status::{TCPX_ERR_ARGUMENT, TCPX_OK};
@@ -342,8 +351,8 @@ mod tests {
             eager_buffer_bytes: 13,
             notification_bytes: 14,
             accept_all: 1,
-            authenticate_link: 1,
             kept_for_peers_bytes: 15 << 32,
+            encryption: c"require".as_ptr(),
             ..from_defaults()
         };
         let core = convert(options).unwrap();
@@ -365,7 +374,7 @@ mod tests {
         assert_eq!((core.preflight, core.keep_sigpipe), (false, true));
         assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
         assert_eq!((core.notification_bytes, core.accept_all), (14, true));
-        assert!(core.authenticate_link);
+        assert_eq!(core.encryption, Encryption::Require);
         assert_eq!(core.kept_for_peers_bytes, 15 << 32);
         let endless =
             convert(tcpx_session_options { peer_timeout_ms: 0, ..from_defaults() }).unwrap();
@@ -388,6 +397,11 @@ mod tests {
             (tcpx_session_options { accept_all: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { group: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
             (tcpx_session_options { authenticate_link: 2, ..from_defaults() }, TCPX_ERR_ARGUMENT),
+            (tcpx_session_options { authenticate_link: 1, ..from_defaults() }, TCPX_ERR_SETTING),
+            (
+                tcpx_session_options { encryption: c"1".as_ptr(), ..from_defaults() },
+                TCPX_ERR_SETTING,
+            ),
             (tcpx_session_options { size: 0, ..from_defaults() }, TCPX_ERR_ARGUMENT),
         ] {
             assert_eq!(convert(options).unwrap_err(), status);

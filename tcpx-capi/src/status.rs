@@ -205,7 +205,7 @@ impl From<&Error> for tcpx_status {
             Error::UnknownPeer { .. } => TCPX_ERR_UNKNOWN_PEER,
             Error::PeerState { .. } => TCPX_ERR_PEER_STATE,
             Error::PeerGone { .. } => TCPX_ERR_PEER_GONE,
-            Error::Handshake { .. } => TCPX_ERR_HANDSHAKE,
+            Error::Handshake { .. } | Error::Encryption { .. } => TCPX_ERR_HANDSHAKE,
             Error::ConnInfo(_) => TCPX_ERR_CONN_INFO,
             Error::Protocol { .. } => TCPX_ERR_PROTOCOL,
             Error::SizeMismatch { .. } => TCPX_ERR_SIZE_MISMATCH,

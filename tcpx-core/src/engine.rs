@@ -145,7 +145,8 @@ impl Engine {
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         options.check_gpu(plugin.is_hardware())?;
         let link_bytes = options.link_bytes.for_plugin(plugin.is_hardware());
-        let options = SessionOptions { link_bytes, ..options };
+        let encryption = plugin.check_encryption(options.encryption, &memory)?;
+        let options = SessionOptions { link_bytes, encryption, ..options };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let copy_threads = options.copy_threads.count(processors);
         let mut opened =

@@ -6,6 +6,7 @@
 //!   details.
 //! - `problems`: reasons why a setting or memory was refused. Problems of connection info and
 //!   remote memory are in `tcpx_protocol::error`.
+//! - `encryption_problem`: reasons why a link that must be encrypted cannot be.
 //! - `optional`: parts of their texts that are present only if their value is known.
 //!
 //! Above it, as `impl` blocks:
@@ -16,6 +17,7 @@
 pub(crate) mod awaited;
 pub(crate) mod diagnosis;
 mod display;
+mod encryption_problem;
 mod failures;
 mod optional;
 mod problems;
@@ -34,6 +36,7 @@ use tcpx_unpack::UnpackError;
 use self::unpack_failure::UnpackFailure;
 
 pub use awaited::Awaited;
+pub use encryption_problem::EncryptionProblem;
 pub use failures::{Departure, DialFailure, Phase, PluginFailure, PluginHang};
 pub use problems::{
     BounceBufferProblem, MemoryUnavailable, PluginChunkProblem, RegistrationProblem, SettingProblem,
@@ -133,6 +136,13 @@ pub enum Error {
         peer: String,
         /// Both ends' values, or what was wrong.
         reason: String,
+    },
+    /// The link to the peer must be encrypted, and cannot be.
+    Encryption {
+        /// Name of the peer.
+        peer: String,
+        /// What is wrong.
+        problem: EncryptionProblem,
     },
     /// The connection info cannot be used.
     ConnInfo(#[from] tcpx_protocol::error::ConnInfoError),
@@ -274,6 +284,7 @@ impl Error {
             | Self::PeerState { peer, .. }
             | Self::PeerGone { peer, .. }
             | Self::Handshake { peer, .. }
+            | Self::Encryption { peer, .. }
             | Self::Protocol { peer, .. }
             | Self::Fragments { peer, .. }
             | Self::Unreachable { peer, .. } => Some(peer),

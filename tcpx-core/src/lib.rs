@@ -126,9 +126,9 @@ pub use completions::{Notification, PeerState, SessionEvent, TransferCompletion}
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
-    Awaited, BounceBufferProblem, Departure, DialFailure, Error, MemoryUnavailable, Phase,
-    PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem, RemoteKeyError,
-    RemoteProblem, Result, SettingProblem,
+    Awaited, BounceBufferProblem, Departure, DialFailure, EncryptionProblem, Error,
+    MemoryUnavailable, Phase, PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem,
+    RemoteKeyError, RemoteProblem, Result, SettingProblem,
 };
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};
@@ -155,6 +155,7 @@ pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_protocol::error::ConnInfoError;
 pub use tcpx_protocol::exports::remote_key::{RemoteKey, RemoteRange};
 pub use tcpx_protocol::stats::{EagerStats, OneSidedStats};
+pub use tcpx_protocol::types::encryption::{Encryption, EncryptionMismatch};
 pub use tcpx_protocol::types::memory::{Device, MemoryId, OperationKind, RemoteAccess};
 pub use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,

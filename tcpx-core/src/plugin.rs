@@ -4,9 +4,11 @@
 //! - [`comm`]: owning types for the plugin's comms, which make its calls.
 //! - [`comm_label`]: owner of a comm; reason why a call of the plugin may have failed, and name of
 //!   the call.
+//! - [`comm_secrets`]: secrets of the comms of a peer, where they are encrypted.
 //! - [`calls`]: calls in progress that may block.
 //! - `carrier`: carrier of the payload.
 //! - [`chunk_size`]: limit of the chunk size.
+//! - `encryption`: whether a transport can encrypt.
 //! - `environment`: variables of the process that a plugin reads.
 //! - [`unpack_queue`]: queue in which the plugin reports the fragments of a chunk.
 //! - [`registrations`]: memory that was registered with a session, and with the comms that need it.
@@ -23,6 +25,8 @@ mod carrier;
 pub(crate) mod chunk_size;
 pub(crate) mod comm;
 pub(crate) mod comm_label;
+pub(crate) mod comm_secrets;
+mod encryption;
 mod environment;
 pub(crate) mod handle_table;
 mod nic;

@@ -7,6 +7,7 @@ mod variables;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use tcpx_protocol::types::encryption::Encryption;
 use tcpx_protocol::types::{
     LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_EAGER_BYTES, MIN_CHUNK_BYTES,
 };
@@ -68,7 +69,7 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 /// | `link_bytes` | `TCPX_LINK_BYTES` | `auto` |
 /// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
 /// | `kept_for_peers_bytes` | `TCPX_KEPT_FOR_PEERS_BYTES` | 268435456 |
-/// | `authenticate_link` | `TCPX_AUTHENTICATE_LINK` | 0 |
+/// | `encryption` | `TCPX_ENCRYPTION` | `off` |
 /// | `accept_all` | `TCPX_ACCEPT_ALL` | 0 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
@@ -180,13 +181,14 @@ pub struct SessionOptions {
     /// credit, parts of chunks may fill the buffer of a plugin that takes pages packet by packet,
     /// and then nothing moves.
     pub bounce_credit: BounceCreditChoice,
-    /// Whether everything on the control link after the two hellos carries a MAC. The key is known
-    /// to the two ends only, and each number is used once. One end that sets this option is enough.
-    /// An attacker on the way then cannot change, omit, repeat or insert a frame, a small message,
-    /// or bytes of reads and writes that travel on the link. If one tries, the peer ends with
-    /// [`Departure::LinkTampered`](crate::Departure::LinkTampered). Nothing is encrypted. The bytes
-    /// on the channels, which the plugin moves, are neither hidden nor authenticated.
-    pub authenticate_link: bool,
+    /// Whether what crosses the network is encrypted, on the control link and on the channels:
+    /// names, tags, keys and all payload. With [`Encryption::Prefer`] it is with every peer that
+    /// has not switched it off. With [`Encryption::Require`] a peer that has switched it off is
+    /// refused. Both ends learn the other's setting from connection info and from the proof of its
+    /// secret, so an attacker on the way cannot switch it off. If one changes, omits, repeats or
+    /// inserts bytes, the peer ends with
+    /// [`Departure::LinkTampered`](crate::Departure::LinkTampered).
+    pub encryption: Encryption,
     /// Whether every peer that comes in and has proven itself is accepted at once. Its name is the
     /// one that it gives itself, or a made-up one, as with
     /// [`accept_any`](crate::Session::accept_any). For sessions that serve memory to every peer
@@ -253,7 +255,7 @@ impl Default for SessionOptions {
             notification_bytes: DEFAULT_NOTIFICATION_BYTES,
             kept_for_peers_bytes: DEFAULT_KEPT_FOR_PEERS_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
-            authenticate_link: false,
+            encryption: Encryption::Off,
             accept_all: false,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),
@@ -285,6 +287,12 @@ impl SessionOptions {
     /// # Errors
     /// The same as those of [`from_env`](Self::from_env).
     pub fn with_env(self) -> Result<Self> {
+        if std::env::var_os("TCPX_AUTHENTICATE_LINK").is_some_and(|text| text == "1") {
+            tracing::warn!(
+                "TCPX_AUTHENTICATE_LINK has no effect any more: TCPX_ENCRYPTION=prefer, or require, \
+                 encrypts what it authenticated, and all payload"
+            );
+        }
         self.with_lookup(std::env::var_os)
     }
 

@@ -4,7 +4,7 @@
 //! `instructions host|device chunks|messages N` moves N chunks of 4 KiB as one message, or N
 //! messages of 4 KiB as one batch, once to let every table grow and once in `measured`. A number
 //! instead of `chunks` is the number of channels that these travel on; otherwise they travel on
-//! two. `instructions link|authenticated BYTES N` moves N messages of BYTES bytes on the control
+//! two. `instructions link|encrypted BYTES N` moves N messages of BYTES bytes on the control
 //! link, in clear or with a MAC, one by one.
 
 use tcpx_core::MemoryType;
@@ -18,7 +18,7 @@ fn measured(work: &dyn Fn()) {
 
 fn main() -> Result<(), &'static str> {
     let usage =
-        "usage: instructions host|device chunks|CHANNELS|messages N, or link|authenticated BYTES N";
+        "usage: instructions host|device chunks|CHANNELS|messages N, or link|encrypted BYTES N";
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [way, kind, count] = words.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
         return Err(usage);
@@ -36,9 +36,9 @@ fn main() -> Result<(), &'static str> {
             let channels = channels.parse::<u16>().map_err(|_| usage)?;
             (NullPair::over_channels(channels, count, memory), &|pair| pair.transfer(count))
         }
-        ("link" | "authenticated", bytes) => {
+        ("link" | "encrypted", bytes) => {
             let bytes = bytes.parse::<u64>().map_err(|_| usage)?;
-            let pair = NullPair::on_link(bytes, way == "authenticated");
+            let pair = NullPair::on_link(bytes, way == "encrypted");
             return run(&|| pair.one_by_one(bytes, count));
         }
         _ => return Err(usage),

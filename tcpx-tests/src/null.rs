@@ -6,8 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use tcpx_core::{
-    ChannelStats, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation, OperationKind,
-    OperationStatus, PluginChoice, Post, RemoteAccess, RemoteRange, Session, SessionOptions,
+    ChannelStats, Encryption, ExportOptions, MemoryId, MemoryRange, MemoryType, Operation,
+    OperationKind, OperationStatus, PluginChoice, Post, RemoteAccess, RemoteRange, Session,
+    SessionOptions,
 };
 
 use crate::built::built;
@@ -73,13 +74,14 @@ impl NullPair {
     }
 
     /// Connects two sessions with memory for one message of this many bytes, which travels on the
-    /// control link.
+    /// control link. Sessions that encrypt are over the software plugin: the other cannot encrypt.
     ///
     /// # Panics
     /// When a step fails.
     #[must_use]
-    pub fn on_link(bytes: u64, is_authenticated: bool) -> Self {
-        let options = options().authenticate_link(is_authenticated);
+    pub fn on_link(bytes: u64, is_encrypted: bool) -> Self {
+        let encryption = if is_encrypted { Encryption::Require } else { Encryption::Off };
+        let options = options().encryption(encryption);
         Self::with(options.eager_bytes(bytes as u32), bytes, MemoryType::Host)
     }
 
@@ -89,11 +91,15 @@ impl NullPair {
 
     fn with(options: SessionOptions, bytes: u64, memory: MemoryType) -> Self {
         let channels = options.channels.unwrap_or(2);
+        let plugin = match options.encryption {
+            Encryption::Off => PluginChoice::Path(plugin()),
+            _ => PluginChoice::Soft,
+        };
         let session = || {
             Session::new(
                 options
                     .clone()
-                    .plugin(PluginChoice::Path(plugin()))
+                    .plugin(plugin.clone())
                     .preflight(false)
                     .channels(channels)
                     // Both ends are dropped on one thread: neither would answer a goodbye.

@@ -1,6 +1,6 @@
 //! A proxy on a control link. It knows frames: it keeps them, and holds one back on request, so
 //! that a test can stop two peers between any two of their frames. It knows the records of an
-//! authenticated link. It may tamper with what passes.
+//! encrypted link. It may tamper with what passes.
 
 pub mod kind;
 mod tampering;
@@ -18,8 +18,8 @@ pub use self::tampering::Tampering;
 
 /// Longest body that passes; no peer sends one as long.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// What follows the body of a record.
-const RECORD_MAC_BYTES: usize = 16;
+/// First bytes of every record. No frame of the handshake is as long as they would say.
+const RECORD_BEGIN: [u8; 3] = [23, 3, 3];
 
 /// Which way a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl ProxyState {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Records follow the handshake.
+    /// Records follow the exchange of keys.
     has_records: bool,
     state: Mutex<ProxyState>,
     changed: Condvar,
@@ -94,7 +94,7 @@ impl LinkProxy {
         Self::with(target, false)
     }
 
-    /// The same for links that their ends authenticate.
+    /// The same for links that their ends encrypt.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -240,6 +240,12 @@ impl LinkProxy {
         }
     }
 
+    /// All bytes that have passed, either way.
+    #[must_use]
+    pub fn passed_bytes(&self) -> Vec<u8> {
+        self.shared.state().passed.iter().flat_map(|(.., bytes)| bytes.clone()).collect()
+    }
+
     /// The frames of this type that have passed, as they were on the wire.
     #[must_use]
     pub fn passed(&self, direction: Direction, kind: u16) -> Vec<Vec<u8>> {
@@ -302,11 +308,9 @@ fn pump(
     direction: Direction,
     shared: &Shared,
 ) -> io::Result<()> {
-    let mut are_records = false;
     loop {
-        let next = if are_records { read_record(from) } else { read_frame(from) };
+        let next = if shared.has_records { read_either(from) } else { read_frame(from) };
         let Some((kind, whole)) = next? else { break };
-        are_records |= shared.has_records && matches!(kind, kind::HELLO | kind::WELCOME);
         match wait_for_fate(direction, kind, whole.clone(), shared) {
             FrameFate::Free => {}
             FrameFate::Withheld => continue,
@@ -329,16 +333,17 @@ fn read_frame(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
     Ok(Some((kind, whole)))
 }
 
-/// The next record. `None`: the stream has ended, or what is left is none.
-fn read_record(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
-    let mut whole = Vec::new();
-    io::copy(&mut from.take(4), &mut whole)?;
-    let Some(length) = whole.first_chunk() else { return Ok(None) };
-    let rest = u32::from_le_bytes(*length) as usize + RECORD_MAC_BYTES;
-    if rest > MAX_BODY_BYTES {
-        return Ok(None);
+/// The next frame or record. `None`: the stream has ended.
+fn read_either(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
+    let mut begin = Vec::new();
+    io::copy(&mut from.take(RECORD_BEGIN.len() as u64), &mut begin)?;
+    if begin != RECORD_BEGIN {
+        return read_frame(&mut begin.as_slice().chain(from));
     }
-    io::copy(&mut from.take(rest as u64), &mut whole)?;
+    let mut whole = begin;
+    io::copy(&mut from.take(2), &mut whole)?;
+    let Some(length) = whole.last_chunk::<2>().copied() else { return Ok(None) };
+    io::copy(&mut from.take(u16::from_be_bytes(length).into()), &mut whole)?;
     Ok(Some((kind::RECORD, whole)))
 }
 

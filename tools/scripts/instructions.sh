@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Counts the instructions that tcpx-core spends on one chunk and on one small message, for both ends
 # together, over a plugin that does nothing; and on one message on the control link, in clear and
-# authenticated. The count hardly depends on the machine or its load, so two versions can be compared.
+# encrypted. The count hardly depends on the machine or its load, so two versions can be compared.
 #
 # usage: tools/scripts/instructions.sh [OUT]
 #   OUT   folder for callgrind's files, which callgrind_annotate reads (default: a temporary folder,
@@ -49,6 +49,6 @@ for memory in host device; do
   # A number: chunks that travel on this many channels, where there are two otherwise.
   for kind in chunks 8 16 messages; do count "$memory" "$kind" 10000; done
 done
-for way in link authenticated; do
+for way in link encrypted; do
   for bytes in 64 65536; do count "$way" "$bytes" 1000; done
 done

@@ -43,7 +43,7 @@ const Parameter kParameters[] = {
     {"kept_for_peers_bytes", "TCPX_KEPT_FOR_PEERS_BYTES", &Options::kept_for_peers_bytes},
     {"preflight", "TCPX_PREFLIGHT", &Options::preflight},
     {"keep_sigpipe", "TCPX_KEEP_SIGPIPE", &Options::keep_sigpipe},
-    {"authenticate_link", "TCPX_AUTHENTICATE_LINK", &Options::authenticate_link},
+    {"encryption", "TCPX_ENCRYPTION", &Options::encryption},
 };
 
 [[noreturn]] void refuse(const Parameter& parameter, const std::string& text, const char* why) {

@@ -71,7 +71,7 @@ fn set(options: &mut SessionOptions, keyword: &str, value: &Bound<'_, PyAny>) ->
         "kept_for_peers_bytes" => options.kept_for_peers_bytes = value.extract()?,
         "preflight" => options.preflight = value.is_truthy()?,
         "keep_sigpipe" => options.keep_sigpipe = value.is_truthy()?,
-        "authenticate_link" => options.authenticate_link = value.is_truthy()?,
+        "encryption" => options.encryption = parse(keyword, value)?,
         _ => return Err(PyTypeError::new_err(format!("there is no option {keyword}"))),
     }
     Ok(())

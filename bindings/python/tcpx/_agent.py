@@ -73,7 +73,7 @@ class Agent:
         kept_for_peers_bytes: int | None = None,
         preflight: bool | None = None,
         keep_sigpipe: bool | None = None,
-        authenticate_link: bool | None = None,
+        encryption: str | None = None,
     ) -> None:
         options = dict(locals())
         for own in ("self", "name"):

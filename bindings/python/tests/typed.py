@@ -6,7 +6,7 @@ import tcpx
 
 
 def session(address: bytes, descriptor: bytes) -> int:
-    with tcpx.Agent("client", channels=4, nics=["eth0"], authenticate_link=True) as agent:
+    with tcpx.Agent("client", channels=4, nics=["eth0"], encryption="off") as agent:
         peer: tcpx.Peer = agent.add(address)
         with agent.export(bytearray(64), access="read") as buffer:
             part: tcpx.Region = buffer[0:32]

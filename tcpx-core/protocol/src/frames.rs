@@ -11,7 +11,7 @@
 //!   bytes.
 //! - [`outbound`], [`inbound`]: the buffers of a link, which take no more than the bytes that wait
 //!   in them, and frames out of the bytes that have come.
-//! - [`records`]: the form in which the bytes travel when the ends authenticate them.
+//! - [`records`]: the form in which the bytes travel when the ends encrypt them.
 
 pub mod conn_info;
 pub mod eager_terms;

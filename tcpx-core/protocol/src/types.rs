@@ -3,7 +3,9 @@
 //! - [`peer_budget`]: memory that peers may take, all together.
 //! - [`memory`]: owners of memory, the numbers by which a program knows registrations, and
 //!   operations on memory of the other end.
+//! - [`encryption`]: setting of a session for it, and what two ends make of theirs.
 
+pub mod encryption;
 pub mod memory;
 pub mod peer_budget;
 

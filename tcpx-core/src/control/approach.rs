@@ -1,5 +1,5 @@
 //! Approach to one address of a peer, until the listener there has spoken. Also the connection
-//! attempt below it.
+//! attempt below it, and the errors of what is said there.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
+use tcpx_protocol::frames::hello::HandshakeError;
 
 use crate::control::socket::{LinkError, LinkSocket};
-use crate::error::{Departure, DialFailure};
+use crate::error::{Departure, DialFailure, Error, Phase};
 use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
@@ -137,6 +138,29 @@ pub(super) fn lost(link: &LinkSocket, error: &LinkError) -> DialFailure {
 pub(super) fn unexpected(link: &LinkSocket, frame: &HandshakeFrame) -> DialFailure {
     let error = format!("unexpected answer {frame:?}");
     DialFailure { address: link.peer_address(), kind: None, error }
+}
+
+/// Makes the error for a peer that this end refuses.
+pub(super) fn refused(peer: &str, error: &HandshakeError) -> Error {
+    let peer = peer.to_owned();
+    match error {
+        HandshakeError::Encryption(mismatch) => {
+            Error::Encryption { peer, problem: (*mismatch).into() }
+        }
+        _ => Error::Handshake { peer, reason: error.to_string() },
+    }
+}
+
+/// Makes the error for a peer whose link has ended in the handshake. With a wrong secret it would
+/// have ended earlier. So it is the peer, and no other address does better.
+pub(super) fn gone(peer: &str, how: Departure) -> Error {
+    Error::PeerGone { peer: peer.to_owned(), phase: Phase::Handshake, how }
+}
+
+/// Makes the error for a peer that refuses this end. "Here" and "there" in the reason are the
+/// peer's.
+pub(super) fn refused_by(peer: &str, reason: &str) -> Error {
+    Error::Handshake { peer: peer.to_owned(), reason: format!("it says: {reason}") }
 }
 
 /// Connection attempt that never blocks.

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction};
-use tcpx_protocol::frames::hello::{
-    Agreement, Challenge, HandshakeError, Hello, Nonce, Proven, Role,
-};
-use tcpx_protocol::frames::records::RecordKeys;
+use tcpx_protocol::frames::hello::{Agreement, HandshakeError, Hello, Nonce, Proven, Role};
 use tcpx_protocol::types::memory::Device;
 
-use crate::control::approach::{Approach, ApproachStep, lost, unexpected};
+use crate::control::approach::{
+    Approach, ApproachStep, gone, lost, refused, refused_by, unexpected,
+};
 use crate::control::identity::{ChannelClaim, Identity, random};
+use crate::control::key_exchange::{KeyExchange, KeyExchangeStep};
 use crate::control::socket::{LinkError, LinkSocket};
-use crate::error::{DialFailure, Error, Phase, Result};
+use crate::error::{DialFailure, Error, Result};
 use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 
@@ -32,7 +32,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 #[derive(Debug)]
 struct SentHello {
     nonce: Nonce,
-    mac: [u8; 32],
     channels: ChannelClaim,
 }
 
@@ -43,6 +42,8 @@ enum AddressAttempt {
     Approaching(Vec<Approach>, Instant),
     /// A listener had no room. All addresses are tried again at this time.
     Pause(Instant),
+    /// The ends exchange keys, because the link is to be encrypted.
+    ExchangingKeys(KeyExchange),
     /// This hello was said, and the listener's welcome is awaited.
     AwaitWelcome(LinkSocket, SentHello),
     /// No address has led to the peer. The attempt fails with this error unless the peer connects
@@ -150,6 +151,7 @@ impl Connector {
                 "connected, but its session has not answered: it makes progress only inside calls such as accept, or by a \
                  progress thread"
             }
+            AddressAttempt::ExchangingKeys(_) => "connected, and exchanges keys",
             AddressAttempt::AwaitWelcome(..) => {
                 "greeted, but its session has not welcomed this one: it makes no progress, too many wait for its accept, \
                  or a connect of its own to this session is not answered"
@@ -176,6 +178,9 @@ impl Connector {
             }
             // The attempt begins anew.
             AddressAttempt::Pause(_) => {}
+            AddressAttempt::ExchangingKeys(exchange) => {
+                self.exchange_keys(exchange.step(now), peer, now, identity)?;
+            }
             AddressAttempt::AwaitWelcome(link, said) => {
                 return self.await_welcome(link, said, peer, now, identity);
             }
@@ -194,6 +199,7 @@ impl Connector {
             AddressAttempt::Approaching(ways, _) => {
                 ways.iter_mut().for_each(|way| way.watch(poller, target));
             }
+            AddressAttempt::ExchangingKeys(exchange) => exchange.watch(poller, target),
             AddressAttempt::AwaitWelcome(link, _) => link.watch(poller, target),
         }
     }
@@ -210,6 +216,7 @@ impl Connector {
                 let first = Attention { timeout: is_more.then_some(*next_at), ..nothing };
                 ways.iter().map(Approach::attention).fold(first, Attention::with)
             }
+            AddressAttempt::ExchangingKeys(exchange) => exchange.attention(),
             AddressAttempt::AwaitWelcome(link, _) => {
                 Attention { again: link.has_more(), polls: link.must_be_polled(), ..nothing }
             }
@@ -228,6 +235,11 @@ impl Connector {
         now: Instant,
         identity: &Identity,
     ) -> Result<()> {
+        // Before anything is said.
+        let is_encrypted = identity
+            .encryption
+            .agree(self.info.encryption)
+            .map_err(|mismatch| refused(peer, &mismatch.into()))?;
         let mut pending = Vec::new();
         for way in ways {
             match way.step(now, identity.host_timeout) {
@@ -235,7 +247,13 @@ impl Connector {
                 ApproachStep::Failed(failure) => self.failures.push(failure),
                 ApproachStep::Heard(link, HandshakeFrame::Challenge(challenge)) => {
                     // The other approaches end here.
-                    return self.send_hello(link, &challenge, peer, identity);
+                    let nonce = challenge.check().map_err(|error| refused(peer, &error))?;
+                    if !is_encrypted {
+                        return self.send_hello(link, &nonce, identity);
+                    }
+                    let exchange = KeyExchange::begin(link, &nonce, (peer, &self.info), identity)?;
+                    self.attempt = AddressAttempt::ExchangingKeys(exchange);
+                    return Ok(());
                 }
                 ApproachStep::Heard(_, HandshakeFrame::Refuse(reason)) => {
                     return Err(refused_by(peer, &reason));
@@ -283,20 +301,45 @@ impl Connector {
     fn send_hello(
         &mut self,
         mut link: LinkSocket,
-        challenge: &Challenge,
-        peer: &str,
+        theirs: &Nonce,
         identity: &Identity,
     ) -> Result<()> {
-        let theirs = challenge.check().map_err(|error| refused(peer, &error))?;
         let (nonce, channels) = (random()?, identity.claim_channels());
         let to = Device::of_session(&self.info.session).number().unwrap_or_default();
         let hello =
             Hello { to, connection: self.connection, ..identity.hello(nonce, channels.count()) };
-        let proven = hello.prove(Role::Connector, &theirs, &self.info.secret);
-        let said = SentHello { nonce, mac: proven.mac, channels };
+        let proven = hello.prove(Role::Connector, theirs, &self.info.secret);
+        let said = SentHello { nonce, channels };
         let introduction = Introduction::new(proven, &identity.secret);
         link.queue(&HandshakeFrame::Hello(Box::new(introduction)));
         self.attempt = AddressAttempt::AwaitWelcome(link, said);
+        Ok(())
+    }
+
+    /// Acts on a step of the exchange of keys.
+    fn exchange_keys(
+        &mut self,
+        step: KeyExchangeStep,
+        peer: &str,
+        now: Instant,
+        identity: &Identity,
+    ) -> Result<()> {
+        match step {
+            KeyExchangeStep::Pending(exchange) => {
+                self.attempt = AddressAttempt::ExchangingKeys(exchange);
+            }
+            KeyExchangeStep::Done(link, nonce) => return self.send_hello(link, &nonce, identity),
+            KeyExchangeStep::Heard(_, HandshakeFrame::Busy) => self.pause(now),
+            KeyExchangeStep::Heard(_, HandshakeFrame::Refuse(reason)) => {
+                return Err(refused_by(peer, &reason));
+            }
+            KeyExchangeStep::Heard(link, frame) => self.failures.push(unexpected(&link, &frame)),
+            KeyExchangeStep::Lost(_, LinkError::Gone(how)) => return Err(gone(peer, how)),
+            KeyExchangeStep::Lost(link, error) => self.failures.push(lost(&link, &error)),
+            KeyExchangeStep::Failed(problem) => {
+                return Err(Error::Encryption { peer: peer.to_owned(), problem });
+            }
+        }
         Ok(())
     }
 
@@ -319,11 +362,8 @@ impl Connector {
             Ok(Some(HandshakeFrame::Welcome(proven))) => {
                 let agreement = self
                     .check_welcome(&proven, &said, identity)
+                    .and_then(|agreement| agreement.of_link(link.is_encrypted()))
                     .map_err(|error| refused(peer, &error))?;
-                if agreement.authenticates {
-                    let keys = RecordKeys::derive(&self.info.secret, &said.mac, &proven.mac);
-                    link.authenticate(keys, Role::Connector);
-                }
                 let given_up = proven.hello.instead_of;
                 said.channels.keep(agreement.channels);
                 return Ok(Some(ReachedPeer {
@@ -336,15 +376,11 @@ impl Connector {
             Ok(Some(HandshakeFrame::Refuse(reason))) => {
                 return Err(refused_by(peer, &reason));
             }
-            // With a wrong secret the link would have ended earlier. So this is the peer, and no
-            // other address does better.
-            Err(LinkError::Gone(how)) => {
-                return Err(Error::PeerGone {
-                    peer: peer.to_owned(),
-                    phase: Phase::Handshake,
-                    how,
-                });
-            }
+            Err(LinkError::Gone(how)) => match link.answer_in_clear() {
+                Some(HandshakeFrame::Refuse(reason)) => return Err(refused_by(peer, &reason)),
+                Some(HandshakeFrame::Busy) => self.pause(now),
+                _ => return Err(gone(peer, how)),
+            },
             Ok(Some(frame)) => self.failures.push(unexpected(&link, &frame)),
             Err(error) => self.failures.push(lost(&link, &error)),
         }
@@ -363,15 +399,4 @@ impl Connector {
         }
         identity.hello(said.nonce, said.channels.count()).agree(&proven.hello)
     }
-}
-
-/// Makes the error for a peer that this end refuses.
-fn refused(peer: &str, error: &HandshakeError) -> Error {
-    Error::Handshake { peer: peer.to_owned(), reason: error.to_string() }
-}
-
-/// Makes the error for a peer that refuses this end. "Here" and "there" in the reason are the
-/// peer's.
-fn refused_by(peer: &str, reason: &str) -> Error {
-    Error::Handshake { peer: peer.to_owned(), reason: format!("it says: {reason}") }
 }

@@ -16,10 +16,12 @@ use tcpx_protocol::frames::eager_terms::EagerOffer;
 use tcpx_protocol::frames::hello::{Hello, Nonce};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
 use tcpx_protocol::types::MAX_CHANNELS;
+use tcpx_protocol::types::encryption::Encryption;
 use tcpx_protocol::types::memory::Device;
 use tcpx_sys::UNPACK_VERSION;
 
 use super::approach::dial_timeout;
+use super::tls::session_key::SessionKey;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
 
@@ -43,21 +45,24 @@ pub(crate) struct Identity {
     on_demand: bool,
     eager: EagerOffer,
     note_bytes: u32,
-    authenticates: bool,
+    /// Key pair of the session, whose hash is its id.
+    pub(crate) key: SessionKey,
+    /// Its setting of encryption.
+    pub(crate) encryption: Encryption,
 }
 
 impl Identity {
-    /// Makes the identity of a session with this id and secret. `chunk_bytes` is the largest chunk
-    /// that it takes.
+    /// Makes the identity of a device of the session with this key and secret. `chunk_bytes` is the
+    /// largest chunk that it takes.
     pub(crate) fn new(
-        (session, secret): (SessionId, Secret),
+        (device, key, secret): (Device, SessionKey, Secret),
         options: &SessionOptions,
         plugin: &str,
         chunk_bytes: u32,
         channels: ChannelOffer,
     ) -> Self {
         Self {
-            session,
+            session: device.session_of(key.session()),
             secret,
             dial_timeout: dial_timeout(options.connect_timeout),
             host_timeout: options.peer_timeout,
@@ -71,7 +76,8 @@ impl Identity {
             on_demand: channels.may_wait() && options.eager_bytes > 0 && !options.connect_channels,
             eager: eager_offer(options),
             note_bytes: options.notification_bytes,
-            authenticates: options.authenticate_link,
+            key,
+            encryption: options.encryption,
         }
     }
 
@@ -97,7 +103,7 @@ impl Identity {
             on_demand: self.on_demand,
             eager: self.eager,
             note_bytes: self.note_bytes,
-            authenticates: self.authenticates,
+            encryption: self.encryption,
             to: 0,
             connection: 0,
             instead_of: None,
@@ -118,12 +124,12 @@ fn eager_offer(options: &SessionOptions) -> EagerOffer {
     }
 }
 
-/// Makes the id of a new session, and its secret.
+/// Makes the key pair of a new session, and its secret.
 ///
 /// # Errors
 /// [`Error::Io`] when the system has no random bytes.
-pub(crate) fn new_id() -> Result<(SessionId, Secret)> {
-    Ok((Device::Host.session_of(random()?), Secret(random()?)))
+pub(crate) fn new_id() -> Result<(SessionKey, Secret)> {
+    Ok((SessionKey::generate()?, Secret(random()?)))
 }
 
 /// Returns unpredictable bytes.

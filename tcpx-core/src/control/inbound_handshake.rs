@@ -4,21 +4,30 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction};
+use tcpx_protocol::frames::conn_info::SessionId;
+use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction, TlsOpening};
 use tcpx_protocol::frames::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
-use tcpx_protocol::frames::records::RecordKeys;
+use tcpx_protocol::types::encryption::EncryptionMismatch;
+use tcpx_protocol::types::memory::Device;
 
 use crate::control::epoll_set::Interest;
 use crate::control::identity::{ChannelClaim, Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
-use crate::error::{Error, Result};
+use crate::control::tls::{self, TlsHandshake};
+use crate::error::{EncryptionProblem, Error, Result};
 
 /// Accepted connection that is not a peer yet.
 #[derive(Debug)]
 pub(crate) struct InboundHandshake {
     link: LinkSocket,
     from: IpAddr,
+    /// What the hello must answer: the challenge, or on an encrypted link what both ends have from
+    /// their exchange of keys.
     nonce: Nonce,
+    /// Exchange of keys that is under way.
+    exchange: Option<Box<TlsHandshake>>,
+    /// Session whose key the other end has, on an encrypted link.
+    key: Option<SessionId>,
     since: Instant,
     give_up_at: Instant,
     proven: Option<(Box<Introduction>, Agreement, ChannelClaim)>,
@@ -52,6 +61,36 @@ pub(crate) enum HandshakeState {
     Left,
 }
 
+/// Reason why the other end is sent away.
+#[derive(Debug)]
+enum Refusal {
+    /// It has said what it must not say now, and gets no answer.
+    Unheard,
+    /// It gets this reason.
+    Told(String),
+}
+
+impl From<HandshakeError> for Refusal {
+    fn from(error: HandshakeError) -> Self {
+        match error {
+            HandshakeError::Encryption(mismatch) => mismatch.into(),
+            error => Self::Told(error.to_string()),
+        }
+    }
+}
+
+impl From<EncryptionMismatch> for Refusal {
+    fn from(mismatch: EncryptionMismatch) -> Self {
+        EncryptionProblem::from(mismatch).into()
+    }
+}
+
+impl From<EncryptionProblem> for Refusal {
+    fn from(problem: EncryptionProblem) -> Self {
+        Self::Told(problem.text_for_peer())
+    }
+}
+
 impl InboundHandshake {
     /// Begins with a new connection. The first poll sends the challenge. The hello is due at
     /// `give_up_at`.
@@ -70,6 +109,8 @@ impl InboundHandshake {
             link,
             from,
             nonce,
+            exchange: None,
+            key: None,
             since: now,
             give_up_at,
             proven: None,
@@ -90,25 +131,22 @@ impl InboundHandshake {
             return match (outcome, &self.proven) {
                 (Ok(None), Some(_)) => HandshakeState::Proven,
                 (Ok(None), None) => HandshakeState::AwaitingHello,
-                (Ok(Some(HandshakeFrame::Hello(said))), None) => {
-                    match self.check(&said, identity) {
-                        Ok((agreement, channels)) => {
-                            self.proven = Some((said, agreement, channels));
-                            // More frames may have come in the same read, which the socket does not
-                            // report again.
-                            outcome = self.link.next_frame();
-                            continue;
-                        }
-                        Err(error) => {
-                            self.link.queue(&HandshakeFrame::Refuse(error.to_string()));
-                            let _ = self.link.flush();
-                            HandshakeState::Refused(error.to_string())
-                        }
+                (Ok(Some(frame)), _) => match self.hear(frame, identity) {
+                    Ok(()) => {
+                        // More frames may have come in the same read, which the socket does not
+                        // report again.
+                        outcome = self.link.next_frame();
+                        continue;
                     }
-                }
-                (Ok(Some(_)), _) => {
-                    HandshakeState::Refused("it said something else than hello".into())
-                }
+                    Err(Refusal::Unheard) => {
+                        HandshakeState::Refused("it said something else than hello".into())
+                    }
+                    Err(Refusal::Told(reason)) => {
+                        self.link.queue(&HandshakeFrame::Refuse(reason.clone()));
+                        let _ = self.link.flush();
+                        HandshakeState::Refused(reason)
+                    }
+                },
                 (Err(LinkError::Gone(_)), _) if self.is_silent() || self.is_held => {
                     HandshakeState::Left
                 }
@@ -118,6 +156,58 @@ impl InboundHandshake {
                 )),
             };
         }
+    }
+
+    /// Acts on a frame of the other end.
+    fn hear(
+        &mut self,
+        frame: HandshakeFrame,
+        identity: &Identity,
+    ) -> std::result::Result<(), Refusal> {
+        match (frame, &mut self.exchange) {
+            _ if self.proven.is_some() => Err(Refusal::Unheard),
+            (HandshakeFrame::Hello(said), None) => {
+                let (agreement, channels) = self.check(&said, identity)?;
+                self.proven = Some((said, agreement, channels));
+                Ok(())
+            }
+            (HandshakeFrame::Opening(opening), None) if self.key.is_none() => {
+                self.open(&opening, identity)
+            }
+            (HandshakeFrame::Tls(bytes), Some(_)) => self.exchange_keys(&bytes),
+            _ => Err(Refusal::Unheard),
+        }
+    }
+
+    /// Begins to exchange keys with an end that proves the secret. Until then the connection has
+    /// cost one MAC.
+    fn open(
+        &mut self,
+        opening: &TlsOpening,
+        identity: &Identity,
+    ) -> std::result::Result<(), Refusal> {
+        opening.verify(&self.nonce, &identity.secret)?;
+        if !identity.encryption.agree(opening.encryption)? {
+            return Err(HandshakeError::LinkEncryption(true).into());
+        }
+        self.exchange = Some(Box::new(tls::listen(&identity.key)?));
+        Ok(())
+    }
+
+    /// Takes bytes of the exchange of keys. When it is done, the link is encrypted.
+    fn exchange_keys(&mut self, bytes: &[u8]) -> std::result::Result<(), Refusal> {
+        let Some(exchange) = &mut self.exchange else { return Err(Refusal::Unheard) };
+        exchange.read(bytes)?;
+        for frame in HandshakeFrame::of_tls(&exchange.take_output()) {
+            self.link.queue(&frame);
+        }
+        if let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_done()) {
+            let secrets = exchange.finish()?;
+            self.nonce = secrets.nonce;
+            self.key = Some(secrets.session);
+            self.link.encrypt(secrets, Role::Listener);
+        }
+        Ok(())
     }
 
     /// Returns the time at which the connection came.
@@ -146,7 +236,11 @@ impl InboundHandshake {
         identity: &Identity,
     ) -> std::result::Result<(Agreement, ChannelClaim), HandshakeError> {
         said.proven.verify(Role::Connector, &self.nonce, &identity.secret)?;
-        agree(said, identity)
+        if self.key.is_some_and(|key| key != Device::Host.session_of(*said.session())) {
+            return Err(HandshakeError::Key);
+        }
+        let (agreement, channels) = agree(said, identity)?;
+        Ok((agreement.of_link(self.link.is_encrypted())?, channels))
     }
 
     /// Moves the handshake to the session with this identity, which the other end asked for instead
@@ -157,6 +251,7 @@ impl InboundHandshake {
     ) -> std::result::Result<(), HandshakeError> {
         if let Some((said, agreement, channels)) = &mut self.proven {
             (*agreement, *channels) = agree(said, identity)?;
+            agreement.of_link(self.link.is_encrypted())?;
         }
         Ok(())
     }
@@ -216,13 +311,7 @@ impl InboundHandshake {
         let (introduction, agreement, channels) = self.proven?;
         let hello = Hello { instead_of, ..identity.hello(random().ok()?, channels.count()) };
         let welcome = hello.prove(Role::Listener, introduction.nonce(), &identity.secret);
-        let macs = [introduction.mac(), &welcome.mac];
-        let keys =
-            agreement.authenticates.then(|| RecordKeys::derive(&identity.secret, macs[0], macs[1]));
         self.link.queue(&HandshakeFrame::Welcome(Box::new(welcome)));
-        if let Some(keys) = keys {
-            self.link.authenticate(keys, Role::Listener);
-        }
         Some(Welcomed { link: self.link, agreement, introduction, channels })
     }
 }

@@ -8,6 +8,7 @@ use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction};
 use tcpx_protocol::frames::hello::{Challenge, HandshakeError, Hello, Role};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
+use tcpx_protocol::types::memory::Device;
 use tcpx_testkit::{eventually, until};
 
 use super::socket::LinkSocket;
@@ -30,13 +31,14 @@ const INCOMPATIBILITIES: [Incompatibility; 6] = [
 ];
 
 fn identity() -> Identity {
-    let (id, options) = (new_id().expect("random bytes"), SessionOptions::default());
+    let ((key, secret), options) = (new_id().expect("random bytes"), SessionOptions::default());
+    let id = (Device::Host, key, secret);
     Identity::new(id, &options, "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
 }
 
 fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
     let (session, secret) = (identity.session, identity.secret.clone());
-    ConnInfo { session, secret, addresses: vec![address] }
+    ConnInfo { session, secret, encryption: identity.encryption, addresses: vec![address] }
 }
 
 /// Waits for the next frame. `meanwhile` keeps the other end going.

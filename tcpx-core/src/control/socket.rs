@@ -16,12 +16,14 @@ use tcpx_protocol::frames::inbound::Inbound;
 use tcpx_protocol::frames::link_frame::{FrameError, LinkFrame};
 use tcpx_protocol::frames::messages::LinkChunk;
 use tcpx_protocol::frames::outbound::Outbound;
-use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordKeys, with_records};
+use tcpx_protocol::frames::records::{Incoming, Outgoing, with_records};
 use tcpx_protocol::types::MAX_EAGER_BYTES;
 
 use super::shared_bytes::{self, Source};
 use super::tcp_info;
+use super::tls::LinkSecrets;
 use crate::error::Departure;
+use crate::plugin::comm_secrets::CommSecrets;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
 
@@ -39,6 +41,15 @@ pub(crate) enum LinkError {
     Frame(FrameError),
 }
 
+/// Records of an encrypted link, and the secrets of its ends.
+#[derive(Debug)]
+struct LinkRecords {
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// Secrets of the comms of the peer.
+    comms: CommSecrets,
+}
+
 /// One control link.
 #[derive(Debug)]
 pub(crate) struct LinkSocket {
@@ -48,9 +59,9 @@ pub(crate) struct LinkSocket {
     /// Rest of the chunk that is arriving. Its frame was taken, and so were those of its bytes that
     /// have come.
     chunk: Option<LinkChunk>,
-    /// Records that seal what is sent and open what is received, once the ends authenticate the
-    /// link.
-    records: Option<Box<(Outgoing, Incoming)>>,
+    /// Records that encrypt what is sent and decrypt what is received, once the ends have exchanged
+    /// keys.
+    records: Option<Box<LinkRecords>>,
     /// Whether there may be bytes to read.
     is_readable: bool,
     /// Whether the kernel takes no more bytes for now.
@@ -102,15 +113,23 @@ impl LinkSocket {
         })
     }
 
-    /// Ends the handshake. From now on queued frames leave in records, and bytes that were not
-    /// decoded yet must be in records.
-    pub(crate) fn authenticate(&mut self, keys: RecordKeys, role: Role) {
-        self.records = Some(Box::new(keys.into_records(role)));
+    /// Ends the exchange of keys. Frames that are queued from now on leave in records, and bytes
+    /// that were not decoded yet must be in records.
+    pub(crate) fn encrypt(&mut self, secrets: LinkSecrets, role: Role) {
+        let (outgoing, incoming) = secrets.keys.into_records(role);
+        let comms = CommSecrets::derive(&secrets.channels, role);
+        self.records = Some(Box::new(LinkRecords { outgoing, incoming, comms }));
     }
 
-    /// Returns whether both ends authenticate the bytes on the link.
-    pub(crate) fn is_authenticated(&self) -> bool {
+    /// Returns whether both ends encrypt the bytes on the link.
+    pub(crate) fn is_encrypted(&self) -> bool {
         self.records.is_some()
+    }
+
+    /// Returns the secrets of the comms of the peer, so that they are encrypted as the link is.
+    /// `None`: the link is not encrypted.
+    pub(crate) fn comm_secrets(&self) -> Option<CommSecrets> {
+        self.records.as_ref().map(|records| records.comms.clone())
     }
 
     /// Registers the socket with the poller, which reports its events from now on.
@@ -133,7 +152,7 @@ impl LinkSocket {
 
     /// Returns whether there may be more to read, or to send, at once.
     pub(crate) fn has_more(&self) -> bool {
-        let sends = !self.outbound.unsent().is_empty() && !self.is_blocked;
+        let sends = self.unsent_bytes() > 0 && !self.is_blocked;
         sends || self.has_backlog || (self.stream.is_watched() && self.is_readable)
     }
 
@@ -169,39 +188,43 @@ impl LinkSocket {
     /// queue what the kernel does not take at once. [`flush`](Self::flush) returns an error.
     pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: [&[u8]; 2]) {
         self.queue(frame);
-        let mut mac = None;
-        if let Some(records) = &mut self.records {
-            mac = self.outbound.append(|queue| records.0.close_with(queue, payload));
-            if mac.is_none() {
-                return;
-            }
+        let payload = payload.map(Source::of);
+        if self.is_encrypted() {
+            self.queue_encrypted(payload);
+        } else {
+            self.send_behind(payload);
         }
-        let mac: &[u8] = mac.as_ref().map_or(&[], |mac| mac);
-        self.send_behind([payload[0], payload[1], mac].map(Source::of));
     }
 
     /// Sends a frame, then bytes that other threads may write meanwhile, and a note.
     pub(crate) fn send_shared(&mut self, frame: &impl LinkFrame, bytes: Source<'_>, note: &[u8]) {
         self.queue(frame);
-        let (note, nothing) = (Source::of(note), Source::of(&[]));
-        match &mut self.records {
-            None => self.send_behind([bytes, note, nothing]),
-            // The MAC must be of the bytes that are sent. The shared bytes may change, so a copy is
-            // sealed.
-            Some(records) => {
-                self.outbound.append(|queue| {
-                    for part in [bytes, note] {
-                        let append = |range, queue: &mut _| part.append_to(range, queue);
-                        records.0.append_copy(queue, part.len(), append);
-                    }
-                    records.0.close(queue);
-                });
-            }
+        let payload = [bytes, Source::of(note)];
+        if self.is_encrypted() {
+            self.queue_encrypted(payload);
+        } else {
+            self.send_behind(payload);
+        }
+    }
+
+    /// Puts a payload into records, and sends all that is queued. Shared bytes may change at any
+    /// time, so each is read once: a copy is encrypted where it lies.
+    fn queue_encrypted(&mut self, payload: [Source<'_>; 2]) {
+        if let Some(records) = &mut self.records {
+            self.outbound.append(|queue| {
+                for part in payload {
+                    let append = |range, queue: &mut _| part.append_to(range, queue);
+                    records.outgoing.append_copy(queue, part.len(), append);
+                }
+            });
+        }
+        if self.ended.is_none() && !self.is_blocked {
+            self.ended = self.write_out().err();
         }
     }
 
     /// Sends a payload behind what is queued, and queues what the kernel does not take.
-    fn send_behind(&mut self, payload: [Source<'_>; 3]) {
+    fn send_behind(&mut self, payload: [Source<'_>; 2]) {
         let mut sent = 0;
         if self.ended.is_none() && !self.is_blocked {
             match self.write_with(payload) {
@@ -219,11 +242,11 @@ impl LinkSocket {
 
     /// Writes what is queued and a payload behind it. Returns how many bytes of the payload were
     /// written.
-    fn write_with(&mut self, payload: [Source<'_>; 3]) -> Result<usize, LinkError> {
+    fn write_with(&mut self, payload: [Source<'_>; 2]) -> Result<usize, LinkError> {
         let queued = self.outbound.unsent();
         let before = queued.len();
-        let [message, note, mac] = payload;
-        let sources = [Source::of(queued), message, note, mac];
+        let [message, note] = payload;
+        let sources = [Source::of(queued), message, note];
         let all: usize = sources.iter().map(Source::len).sum();
         let written = match shared_bytes::send(&self.stream, &sources) {
             Ok(0) => return Err(LinkError::Gone(Departure::LinkClosed)),
@@ -245,14 +268,17 @@ impl LinkSocket {
         match &mut self.records {
             None => self.outbound.append(|bytes| frame.encode(bytes)),
             Some(records) => {
-                self.outbound.append(|queue| records.0.append(queue, |bytes| frame.encode(bytes)))
+                let outgoing = &mut records.outgoing;
+                self.outbound.append(|queue| outgoing.append(queue, |bytes| frame.encode(bytes)))
             }
         }
     }
 
     /// Makes room for frames of `bytes` bytes together. Queueing them then allocates nothing.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
-        self.outbound.reserve(if self.is_authenticated() { with_records(bytes) } else { bytes })
+        let Some(records) = &mut self.records else { return self.outbound.reserve(bytes) };
+        records.outgoing.reserve(bytes)?;
+        self.outbound.reserve(with_records(bytes))
     }
 
     /// Releases unused room.
@@ -262,14 +288,16 @@ impl LinkSocket {
 
     /// Returns the number of bytes that are queued and not yet taken by the kernel.
     pub(crate) fn unsent_bytes(&self) -> usize {
-        self.outbound.unsent().len()
+        let pending = self.records.as_ref().map_or(0, |records| records.outgoing.pending_bytes());
+        self.outbound.unsent().len() + pending
     }
 
-    /// Returns how many bytes the kernel is likely to take at once, at most those of one record.
-    /// `None`: the system does not say.
+    /// Returns how many bytes the kernel is likely to take at once. On an encrypted link no more
+    /// than the longest eager message has: as many are encrypted at a time. `None`: the system does
+    /// not say.
     pub(crate) fn room(&self) -> Option<u64> {
         let room = tcp_info::of(&self.stream)?;
-        Some(if self.is_authenticated() { room.min(MAX_EAGER_BYTES.into()) } else { room })
+        Some(if self.is_encrypted() { room.min(MAX_EAGER_BYTES.into()) } else { room })
     }
 
     /// Returns how many queued bytes the kernel has taken so far.
@@ -290,11 +318,15 @@ impl LinkSocket {
     }
 
     fn write_out(&mut self) -> Result<bool, LinkError> {
-        if self.outbound.unsent().is_empty() {
+        if self.unsent_bytes() == 0 {
             return Ok(false);
         }
         if let Some(records) = &mut self.records {
-            self.outbound.append(|queue| records.0.close(queue));
+            let closed = self.outbound.append(|queue| records.outgoing.close(queue));
+            closed.map_err(|error| {
+                let (kind, error) = (None, format!("its bytes cannot be encrypted: {error}"));
+                LinkError::Gone(Departure::LinkFailed { kind, error })
+            })?;
         }
         let mut moved = false;
         while !self.outbound.unsent().is_empty() {

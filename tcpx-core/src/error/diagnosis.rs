@@ -16,6 +16,7 @@ use tcpx_rx::DescriptorError;
 use tcpx_sys::LoadError;
 
 use super::Error;
+use super::encryption_problem::EncryptionProblem;
 use super::failures::{Departure, DialFailure, Phase, PluginFailure};
 use super::problems::{
     BounceBufferProblem, MemoryUnavailable, PluginChunkProblem, RegistrationProblem, SettingProblem,
@@ -54,6 +55,9 @@ impl Error {
             Self::Setting { problem: SettingProblem::OtherTransport { .. }, .. } => {
                 &plugin::OTHER_TRANSPORT
             }
+            Self::Setting { problem: SettingProblem::CannotEncrypt { .. }, .. } => {
+                &connection::DATA_NOT_ENCRYPTED
+            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),
@@ -79,7 +83,10 @@ impl Error {
             Self::Deadline { detail, .. } if detail.is_nic_down() => &topology::NIC_DOWN,
             Self::Deadline { phase, .. } => of_deadline(*phase),
             Self::PeerGone { how, .. } => of_departure(how),
-            Self::Handshake { .. } => &connection::HANDSHAKE_FAILED,
+            Self::Handshake { reason, .. } => {
+                id_at_end(reason).unwrap_or(&connection::HANDSHAKE_FAILED)
+            }
+            Self::Encryption { problem, .. } => of_encryption(problem),
             Self::ConnInfo(_) => &connection::CONN_INFO_UNUSABLE,
             Self::Protocol { .. } => &connection::PROTOCOL_BROKEN,
             Self::SizeMismatch { send_bytes, recv_bytes, .. } if send_bytes > recv_bytes => {
@@ -142,6 +149,14 @@ impl Error {
     }
 }
 
+impl EncryptionProblem {
+    /// Returns the text of this problem for the end that is refused. It ends with the id of the
+    /// diagnosis.
+    pub(crate) fn text_for_peer(&self) -> String {
+        format!("{self} [{}]", of_encryption(self).code)
+    }
+}
+
 /// Returns the diagnosis that a text from the other end names in its last brackets, if this release
 /// knows it.
 pub(super) fn id_at_end(text: &str) -> Option<&'static Diagnosis> {
@@ -161,6 +176,14 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
         Departure::LinkTampered { .. } => &connection::LINK_TAMPERED,
         Departure::ForeignAddress { .. } => &connection::FOREIGN_ADDRESS,
         Departure::Abort(reason) => id_at_end(reason).unwrap_or(&connection::PEER_ABORTED),
+    }
+}
+
+fn of_encryption(problem: &EncryptionProblem) -> &'static Diagnosis {
+    match problem {
+        EncryptionProblem::Mismatch(_) => &connection::ENCRYPTION_DIFFERS,
+        EncryptionProblem::WrongKey => &connection::KEY_NOT_PINNED,
+        EncryptionProblem::Handshake(_) => &connection::KEY_EXCHANGE_FAILED,
     }
 }
 

@@ -22,10 +22,11 @@ impl fmt::Display for Error {
     }
 }
 
-/// Returns whether the text ends with an id already: a peer that gave up has sent its own.
+/// Returns whether the text ends with an id already: a peer that gave up, or that refuses this end,
+/// has sent its own.
 fn ends_with_an_id(error: &Error) -> bool {
     matches!(error, Error::PeerGone { how: Departure::Abort(reason), .. }
-        if id_at_end(reason).is_some())
+        | Error::Handshake { reason, .. } if id_at_end(reason).is_some())
 }
 
 /// Returns the words of an error, without the id.
@@ -60,6 +61,9 @@ fn words(error: &Error) -> String {
             format!("peer {peer} is gone during {phase}: {how}")
         }
         Error::Handshake { peer, reason } => format!("handshake with {peer} failed: {reason}"),
+        Error::Encryption { peer, problem } => {
+            format!("the link to {peer} cannot be encrypted as it must be: {problem}")
+        }
         Error::ConnInfo(error) => format!("connection info: {error}"),
         Error::Protocol { peer, detail } => {
             format!("peer {peer} broke the control link protocol: {detail}")

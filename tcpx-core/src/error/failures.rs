@@ -31,7 +31,7 @@ pub enum Departure {
         /// What happened, in words.
         error: String,
     },
-    /// The bytes on the peer's authenticated control link are not those that it sent. An attacker
+    /// The bytes on the peer's encrypted control link are not those that it sent. An attacker
     /// on the way has changed, omitted, repeated, moved or inserted bytes.
     #[error(
         "record {record} on its control link is not the one that it sent: {problem}; bytes were \

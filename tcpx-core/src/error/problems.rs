@@ -243,6 +243,15 @@ pub enum SettingProblem {
         /// Carrier of this process.
         opened: &'static str,
     },
+    /// The session must encrypt, and its transport cannot.
+    #[error(
+        "the transport {transport} cannot encrypt: a NIC or the kernel places the bytes, or the \
+         plugin has no way to; use plugin = soft over plain sockets, or encryption = prefer or off"
+    )]
+    CannotEncrypt {
+        /// Name of the transport.
+        transport: &'static str,
+    },
     /// A hardware plugin has its queues and its bounce buffer in GPU memory.
     #[error(
         "the hardware plugin only works with a GPU: name its CUDA ordinal (gpu, TCPX_GPU; with \

@@ -173,10 +173,10 @@ impl Connection {
     /// Begins the set-up of the channels.
     fn begin_channels(&mut self, cx: &Resources) -> Result<()> {
         let Some(policy) = self.policy.take() else { return Ok(()) };
-        let (now, agreement) = (Instant::now(), self.protocol.agreement());
+        let now = Instant::now();
+        let terms = (self.protocol.agreement(), self.link.comm_secrets());
         let (session, workers) = (&cx.session, &cx.workers);
-        let setup =
-            CommSetup::start(self.key, &self.name, policy, agreement, session, workers, now)?;
+        let setup = CommSetup::start(self.key, &self.name, policy, terms, session, workers, now)?;
         self.record.nics = setup.nics().to_vec();
         self.setup = Some(setup);
         self.protocol.handle_channels_begun(now);
@@ -215,8 +215,8 @@ impl Connection {
     }
 
     pub(super) fn log_up(&self, agreement: Agreement) {
-        let Agreement { channels, chunk_bytes, authenticates, .. } = agreement;
-        tracing::info!(peer = %self.name, channels, chunk_bytes, authenticates, "peer is up");
+        let Agreement { channels, chunk_bytes, is_encrypted, .. } = agreement;
+        tracing::info!(peer = %self.name, channels, chunk_bytes, is_encrypted, "peer is up");
     }
 
     /// Warns once of a refusal that the operator should check.

@@ -15,6 +15,7 @@ use super::session_context::SessionContext;
 use crate::error::{BounceBufferProblem, Error, MemoryUnavailable, PluginFailure, Result};
 use crate::plugin::comm::{ListenComm, PendingConnect, RecvComm, SendComm};
 use crate::plugin::comm_label::CommLabel;
+use crate::plugin::comm_secrets::CommSecrets;
 use crate::plugin::{Plugin, process};
 
 /// Comms of a peer by channel, when all of them are connected.
@@ -41,6 +42,8 @@ pub(super) struct CommOpening {
     dial: DialResult,
     /// Room that each receive comm needs in the bounce buffer, if it is limited.
     credit: Option<CreditTerms>,
+    /// Secrets with which the comms are encrypted; `None`: they are not.
+    secrets: Option<CommSecrets>,
 }
 
 impl CommOpening {
@@ -48,6 +51,7 @@ impl CommOpening {
         plugin: &Arc<Plugin>,
         labels: Vec<CommLabel>,
         credit: Option<CreditTerms>,
+        secrets: Option<CommSecrets>,
     ) -> Self {
         let channels = labels.len();
         Self {
@@ -60,6 +64,7 @@ impl CommOpening {
             connected: (0..channels).map(|_| None).collect(),
             dial: DialResult::default(),
             credit,
+            secrets,
         }
     }
 
@@ -78,7 +83,8 @@ impl CommOpening {
             self.dial = DialResult::claimed(Instant::now());
         }
         let pending = |(label, handle): (&CommLabel, &NetHandle)| {
-            Some(PendingConnect::new(&self.plugin, label.clone(), *handle))
+            let secret = self.secrets.as_ref().map(|all| all.of_connecting(label.channel));
+            Some(PendingConnect::new(&self.plugin, label.clone(), *handle, secret))
         };
         self.connects = self.labels.iter().zip(handles).map(pending).collect();
     }
@@ -100,7 +106,13 @@ impl CommOpening {
 
     fn poll_comms(&mut self) -> Result<bool> {
         if self.listens.is_empty() {
-            let open = |label: &CommLabel| ListenComm::open(&self.plugin, label.clone()).map(Some);
+            let open = |label: &CommLabel| {
+                let mut listen = ListenComm::open(&self.plugin, label.clone())?;
+                if let Some(secrets) = &self.secrets {
+                    listen.encrypt(&secrets.of_listening(label.channel))?;
+                }
+                Ok(Some(listen))
+            };
             self.listens = self.labels.iter().map(open).collect::<Result<_>>()?;
             return Ok(true);
         }

@@ -17,6 +17,7 @@ use crate::error::{Departure, Error, Phase, PluginHang, Result};
 use crate::peer::session_context::SessionContext;
 use crate::plugin::calls::LongCall;
 use crate::plugin::comm_label::{BlockingCall, CommLabel};
+use crate::plugin::comm_secrets::CommSecrets;
 use crate::plugin::nics;
 use crate::plugin::peer_handle::PeerHandle;
 use crate::types::{PeerKey, PeerName};
@@ -66,12 +67,12 @@ pub(crate) struct CommSetup {
 
 impl CommSetup {
     /// Begins to listen on every channel, for a peer whose own channels are dialled only where the
-    /// policy allows it.
+    /// policy allows it. With secrets, what the comms carry is encrypted.
     pub(crate) fn start(
         key: PeerKey,
         peer: &PeerName,
         policy: DialPolicy,
-        agreement: Agreement,
+        (agreement, secrets): (Agreement, Option<CommSecrets>),
         session: &SessionContext,
         workers: &Workers,
         now: Instant,
@@ -95,7 +96,7 @@ impl CommSetup {
         let shared = SetupState { accepting: labels.first().cloned(), ..SetupState::default() };
         let shared = Arc::new(Mutex::new(shared));
         let credit = CreditTerms::new(agreement, session);
-        let mut opening = Some(CommOpening::new(&session.plugin, labels, credit));
+        let mut opening = Some(CommOpening::new(&session.plugin, labels, credit, secrets));
         let (seen, mut pause) = (Arc::clone(&shared), FIRST_PAUSE);
         workers.for_peer(key).run(move || {
             let step = poll_opening(&mut opening, &seen);

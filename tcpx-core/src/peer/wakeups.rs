@@ -137,7 +137,7 @@ impl Peer {
             ConnectionState::Dialling(_) | ConnectionState::Welcomed => return report,
             ConnectionState::Gone(gone) => (gone.messages, &gone.record),
             ConnectionState::Linked(connection) => {
-                report.link_authenticated = connection.link.is_authenticated();
+                report.link_encrypted = connection.link.is_encrypted();
                 report.operations = connection.protocol.operation_count();
                 report.announced = connection.protocol.posted_receives();
                 report.unannounced = connection.protocol.queued_receives();

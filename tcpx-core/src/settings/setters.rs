@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use tcpx_protocol::types::encryption::Encryption;
 use tcpx_unpack::Choice;
 
 use super::{BounceCreditChoice, CopyThreads, LinkBytes, PluginChoice, SessionOptions};
@@ -44,7 +45,7 @@ setters! {
     link_bytes: LinkBytes,
     notification_bytes: u32,
     kept_for_peers_bytes: u64,
-    authenticate_link: bool,
+    encryption: Encryption,
     accept_all: bool,
     bounce_credit: BounceCreditChoice,
     listen: SocketAddr,
@@ -91,7 +92,7 @@ mod tests {
             link_bytes,
             notification_bytes,
             kept_for_peers_bytes,
-            authenticate_link,
+            encryption,
             accept_all,
             bounce_credit,
             listen,
@@ -125,7 +126,7 @@ mod tests {
             .link_bytes(LinkBytes::Most(17))
             .notification_bytes(16)
             .kept_for_peers_bytes(18)
-            .authenticate_link(true)
+            .encryption(Encryption::Require)
             .accept_all(true)
             .bounce_credit(BounceCreditChoice::Off)
             .listen((here, 7).into())
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!((gather, staging_bytes), (false, 13));
         assert_eq!((eager_bytes, eager_buffer_bytes, notification_bytes), (14, 15, 16));
         assert_eq!((link_bytes, kept_for_peers_bytes), (LinkBytes::Most(17), 18));
-        assert!(connect_channels && authenticate_link && accept_all);
+        assert!(connect_channels && encryption == Encryption::Require && accept_all);
         assert!(all_devices && emulated_gpus == 2);
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));

@@ -224,10 +224,11 @@ fn what_travels_on_the_link_is_a_number_of_bytes_or_auto() {
 }
 
 #[test]
-fn an_authenticated_link_is_asked_for_by_a_number() {
-    let read = |text| from(&[("TCPX_AUTHENTICATE_LINK", text)]);
-    assert!(!read("").unwrap().authenticate_link);
-    assert!(read("1").unwrap().authenticate_link);
-    assert!(!read("0").unwrap().authenticate_link);
-    assert!(read("yes").unwrap_err().to_string().contains("TCPX_AUTHENTICATE_LINK"));
+fn encryption_is_asked_for_by_name() {
+    let read = |text| from(&[("TCPX_ENCRYPTION", text)]).map(|options| options.encryption);
+    assert_eq!(read("").unwrap(), Encryption::Off);
+    assert_eq!(read("prefer").unwrap(), Encryption::Prefer);
+    assert_eq!(read("require").unwrap(), Encryption::Require);
+    let error = read("1").unwrap_err().to_string();
+    assert!(error.contains("TCPX_ENCRYPTION") && error.contains("off, prefer or require"));
 }

@@ -37,6 +37,7 @@ impl SessionOptions {
         env.read(&["TCPX_NOTIFICATION_BYTES"], &mut options.notification_bytes)?;
         env.read(&["TCPX_KEPT_FOR_PEERS_BYTES"], &mut options.kept_for_peers_bytes)?;
         env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;
+        env.read(&["TCPX_ENCRYPTION"], &mut options.encryption)?;
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
         if env.read(&["TCPX_GPU"], &mut gpu)? {
@@ -66,9 +67,6 @@ impl SessionOptions {
         }
         if env.read(&["TCPX_PROGRESS_THREAD"], &mut number)? {
             options.progress_thread = number != 0;
-        }
-        if env.read(&["TCPX_AUTHENTICATE_LINK"], &mut number)? {
-            options.authenticate_link = number != 0;
         }
         if env.read(&["TCPX_ACCEPT_ALL"], &mut number)? {
             options.accept_all = number != 0;

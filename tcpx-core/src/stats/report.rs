@@ -31,8 +31,8 @@ pub struct PeerReport {
     pub state: String,
     /// Bytes of a chunk that both ends agreed on.
     pub chunk_bytes: u32,
-    /// Whether the control link is authenticated.
-    pub link_authenticated: bool,
+    /// Whether the control link is encrypted.
+    pub link_encrypted: bool,
     /// Number of sends that were matched, or sent eagerly.
     pub messages_sent: u64,
     /// Number of receives that were matched.

@@ -1,7 +1,7 @@
 //! Kinds of frames, as they are on the wire: the number of the kind, and above it the first
 //! byte of the body, where a kind has several.
 
-/// A record of an authenticated link, which hides the kinds of its frames.
+/// A record of an encrypted link, which hides the kinds of its frames.
 pub const RECORD: u16 = 0;
 /// The listener's opening frame.
 pub const CHALLENGE: u16 = 1;
@@ -9,16 +9,20 @@ pub const CHALLENGE: u16 = 1;
 pub const HELLO: u16 = 2;
 /// The listener's proof.
 pub const WELCOME: u16 = 3;
+/// The connector's proof of the secret, with which an encrypted link begins.
+pub const OPENING: u16 = 5;
+/// A part of the exchange of keys.
+pub const TLS: u16 = 6;
 /// Connect handles of the comms.
-pub const HANDLES: u16 = 5;
+pub const HANDLES: u16 = 7;
 /// All comms were accepted.
-pub const OPEN: u16 = 6;
+pub const OPEN: u16 = 8;
 /// The first frame of a goodbye.
-pub const GOODBYE: u16 = 9;
+pub const GOODBYE: u16 = 11;
 /// The last frame of an end that gives up.
-pub const ABORT: u16 = 11;
+pub const ABORT: u16 = 13;
 /// A message is offered.
-pub const OFFER: u16 = 13;
+pub const OFFER: u16 = 15;
 /// A notification; its bytes follow the frame.
 pub const NOTE: u16 = OFFER | 1 << 8;
 /// A short list is written; its bytes follow the frame.
@@ -28,25 +32,25 @@ pub const WRITE_ON_LINK: u16 = OFFER | 3 << 8;
 /// A list is to be written on the channels.
 pub const WRITE: u16 = OFFER | 4 << 8;
 /// A receiver is ready: a receive was posted.
-pub const READY: u16 = 14;
+pub const READY: u16 = 16;
 /// A list may be written.
 pub const CLEAR_TO_SEND: u16 = READY | 1 << 8;
 /// A list is to be read.
 pub const READ: u16 = READY | 2 << 8;
 /// Chunks are scheduled on the channels.
-pub const CHUNKS: u16 = 15;
+pub const CHUNKS: u16 = 17;
 /// A chunk on the link; its bytes follow the frame.
-pub const LINK_CHUNK: u16 = 16;
+pub const LINK_CHUNK: u16 = 18;
 /// A message has ended: all of it is there, or it was refused.
-pub const END: u16 = 17;
+pub const END: u16 = 19;
 /// No more bytes come.
 pub const STOPPED: u16 = END | 4 << 8;
 /// No more bytes are wanted.
-pub const CANCEL: u16 = 18;
+pub const CANCEL: u16 = 20;
 /// A list of remote memory, or more of it.
-pub const LIST: u16 = 19;
+pub const LIST: u16 = 21;
 /// A list is not needed any more.
-pub const FORGET: u16 = 20;
+pub const FORGET: u16 = 22;
 
 /// Offset in the body of an end of the byte that says how.
 const HOW: usize = 9;

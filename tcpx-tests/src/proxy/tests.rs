@@ -107,14 +107,14 @@ fn records_follow_the_handshake() {
     let proxy = LinkProxy::of_records(listener.local_addr().unwrap());
     let mut left = TcpStream::connect(proxy.address()).unwrap();
     let mut right = listener.accept().unwrap().0;
-    let record = |byte| [&2u32.to_le_bytes()[..], &[byte; 2 + RECORD_MAC_BYTES]].concat();
-    let wire = [frame(kind::HELLO, b"hello"), record(1), record(2)].concat();
+    let record = |byte| [&[23, 3, 3, 0, 20][..], &[byte; 20]].concat();
+    let wire = [frame(kind::TLS, b"hello"), record(1), record(2)].concat();
     proxy.tamper(Direction::ToListener, kind::RECORD, Tampering::Drop);
     left.write_all(&wire).unwrap();
     left.shutdown(Shutdown::Write).unwrap();
     let mut read = Vec::new();
     right.read_to_end(&mut read).unwrap();
-    assert_eq!(read, [frame(kind::HELLO, b"hello"), record(2)].concat());
+    assert_eq!(read, [frame(kind::TLS, b"hello"), record(2)].concat());
     let passed = proxy.passed(Direction::ToListener, kind::RECORD);
     assert_eq!(passed, [record(1), record(2)]);
 }

@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tcpx_core::{
-    Access, Error, LinkBytes, MemoryAddress, MemoryId, MemoryRange, MemoryType, Operation,
-    OperationKind, OperationStatus, Post, PostOptions, RemoteKey, RemoteRange, Session,
+    Access, Encryption, Error, LinkBytes, MemoryAddress, MemoryId, MemoryRange, MemoryType,
+    Operation, OperationKind, OperationStatus, Post, PostOptions, RemoteKey, RemoteRange, Session,
     SessionOptions, Transfer,
 };
 use tcpx_testkit::{PATIENCE, scaled, until};
@@ -189,7 +189,7 @@ impl SessionPair {
         let options = soft()
             .link_bytes(way)
             .channels(2)
-            .authenticate_link(peer == Peer::Cut)
+            .encryption(if peer == Peer::Cut { Encryption::Require } else { Encryption::Off })
             .close_timeout(close_timeout);
         let left = open(options.clone().progress_thread(true));
         let right = DrivenSession::new(options);

@@ -191,8 +191,8 @@ TOKEN_DIFFERS = 737 Error "the two ends have no token in common"
     cause "the server was started with --token and the client without or with another, or the other way round; or something else answers at that address"
     cure ["tcpx perf server --token auto", "# give the client the token that the server shows: tcpx perf client <ADDRESS> --token <TOKEN>, or --token @FILE on both"]
     source "this project"
-LINK_TAMPERED = 738 Error "bytes on an authenticated control link are not what the peer sent"
-    symptom "\"record n on its control link is not the one that it sent\", of a session or a peer with authenticate_link (TCPX_AUTHENTICATE_LINK)"
+LINK_TAMPERED = 738 Error "bytes on an encrypted control link are not what the peer sent"
+    symptom "\"record n on its control link is not the one that it sent\", of a peer with which the link is encrypted (TCPX_ENCRYPTION)"
     cause "something between the two hosts changes, leaves out, repeats or puts in bytes of the connection: an attacker, or a proxy, a middlebox or a NIC that alters what it passes on. Nothing of the record was used, and the peer has ended; other peers go on"
     cure ["ss -tni dst <ADDRESS>", "# find out what passes the connection on, and connect again over a way that you trust; see docs/security.md"]
     source "this project"
@@ -200,6 +200,26 @@ FOREIGN_ADDRESS = 739 Error "a peer's data channel is not where the peer is"
     symptom "\"it wants channel n dialled at\" an address"
     cause "the peer's channels run over a NIC whose address is neither that of its control link nor in the connection info that this end has loaded for it; or a peer that has the secret wants this end to connect to another host. Nothing was dialled"
     cure ["# load the peer's connection info at this end too (load_remote_conn_info), or name the NICs at this end (nics, TCPX_NIC)", "# see docs/security.md"]
+    source "this project"
+ENCRYPTION_DIFFERS = 741 Error "the two ends do not agree on encryption"
+    symptom "\"encryption = off here, require there\""
+    cause "one session requires encryption and the other has it off, which is the default. Nothing was sent"
+    cure ["export TCPX_ENCRYPTION=require", "# at both ends; connection info that was given out before is of the old setting: give out the new one"]
+    source "this project"
+KEY_NOT_PINNED = 742 Error "the key of the other end is not the one that its connection info pins"
+    symptom "\"the key of the other end is not the one that its connection info pins\", or \"is not that of the key with which it has proven itself\""
+    cause "another session listens at the address, which has the secret of the connection info but not the key of its session: an attacker on the way that has read connection info, or a session that names itself after another. Nothing was sent"
+    cure ["# load the peer's newest connection info, and hand it out over a way that others cannot read; see docs/security.md"]
+    source "this project"
+KEY_EXCHANGE_FAILED = 743 Error "the exchange of keys failed"
+    symptom "\"the exchange of keys failed\" with what is wrong"
+    cause "the bytes of the exchange were changed on the way, or the two ends run different builds"
+    cure ["# install the same release at both ends; find out what passes the connection on, if they are"]
+    source "this project"
+DATA_NOT_ENCRYPTED = 744 Error "the transport cannot encrypt"
+    symptom "\"encryption = require: the transport <NAME> cannot encrypt\", or a warning of a session with encryption = prefer"
+    cause "the hardware plugin, device-memory TCP and io_uring have a NIC or the kernel place the bytes, which encrypt nothing; a plugin of another maker has no way to be asked"
+    cure ["export TCPX_PLUGIN=soft", "# over plain sockets; or use a network that encrypts, and encryption = off"]
     source "this project"
 DATA_TAMPERED = 760 Error "bytes on an encrypted channel are not what the peer sent"
     symptom "a transfer with a peer fails, and the log says of a data socket \"it does not decrypt\""

@@ -164,7 +164,7 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_LINK_BYTES", Kind::AutoOr { max: i64::MAX }, "auto: 262144, any number on fewer than 5 processors with the software plugin", "longest read or write of a peer's memory that travels on the control link, in bytes; 0: none longer than TCPX_EAGER_BYTES"),
     session("TCPX_NOTIFICATION_BYTES", from(131_072, 1 << 30), "1048576", "room for notifications of each peer that the program has not taken, in bytes"),
     session("TCPX_KEPT_FOR_PEERS_BYTES", upto(1 << 40), "268435456", "most bytes that peers together make a session keep for them (announced receives, lists, messages ahead of receives, notifications), beside 144 KiB for each"),
-    session("TCPX_AUTHENTICATE_LINK", Kind::Switch, "0", "everything on the control link carries a MAC, as soon as one end wants it; nothing is encrypted, and payload on channels has no MAC"),
+    session("TCPX_ENCRYPTION", choice(&["off", "prefer", "require"]), "off", "what crosses the network is encrypted, on the control link and on the channels: off, with peers that do not have it off, or with every peer, where one that has it off is refused"),
     session("TCPX_ACCEPT_ALL", Kind::Switch, "0", "every peer that connects and proves itself is accepted at once"),
     session("TCPX_EMULATED_GPUS", upto(64), "0", "GPUs that ordinary memory stands in for in a group; 0: its GPUs are real"),
     session("TCPX_LISTEN", Kind::Address, "0.0.0.0:0", "address of the control listener; port 0 lets the system choose"),

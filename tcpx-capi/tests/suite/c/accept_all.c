@@ -23,8 +23,8 @@ static tcpx_session open_session(const char *name, int32_t accept_all) {
   options.progress_thread = 1;
   options.name = name;
   options.accept_all = accept_all;
-  TRUE(options.authenticate_link == 0);
-  options.authenticate_link = accept_all; /* what one end asks for, both do */
+  TRUE(options.encryption == NULL);
+  options.encryption = accept_all ? "require" : "prefer";
   OK(tcpx_session_create(&options, &session));
   return session;
 }
@@ -75,7 +75,7 @@ int main(void) {
   OK(tcpx_session_load_remote_conn_info(visitor, "host", info, size));
   OK(tcpx_session_connect(visitor, "host"));
   OK(tcpx_session_stats_json(visitor, stats, sizeof stats, &stats_size));
-  TRUE(strstr(stats, "\"link_authenticated\":true") != NULL);
+  TRUE(strstr(stats, "\"link_encrypted\":true") != NULL);
   run_operation(visitor, "host", TCPX_WRITE, memories[2], key);
   TRUE(memcmp(exported, own, BYTES) == 0);
   expect_note(host, "visitor");

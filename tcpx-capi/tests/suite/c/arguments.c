@@ -297,6 +297,8 @@ static void options(void) {
   REFUSED(TCPX_ERR_ARGUMENT, accept_all, 2);
   REFUSED(TCPX_ERR_ARGUMENT, group, 2);
   REFUSED(TCPX_ERR_ARGUMENT, authenticate_link, 2);
+  REFUSED(TCPX_ERR_SETTING, authenticate_link, 1);
+  REFUSED(TCPX_ERR_SETTING, encryption, "yes");
   REFUSED(TCPX_ERR_SETTING, peer_timeout_ms, 99);
   REFUSED(TCPX_ERR_SETTING, listen, "nowhere");
   REFUSED(TCPX_ERR_SETTING, advertise, "10.0.0.1,x");

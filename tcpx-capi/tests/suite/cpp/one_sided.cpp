@@ -31,10 +31,10 @@ void requireStatus(int wanted, Call call) {
   require(false, "nothing was thrown");
 }
 
-tcpx::Session session(bool isAuthenticated) {
+tcpx::Session session(const char* encryption) {
   tcpx_session_options options = tcpx::defaultOptions();
-  require(options.authenticate_link == 0, "authentication is off by default");
-  options.authenticate_link = isAuthenticated;
+  require(options.encryption == nullptr, "the environment decides by default");
+  options.encryption = encryption;
   options.plugin = "soft";
   options.progress_thread = 1;
   return tcpx::Session(options);
@@ -138,15 +138,15 @@ void exchangeNotifications(tcpx::Session& left, tcpx::Session& right) {
   requireStatus(TCPX_ERR_UNKNOWN_MEMORY, [&] { left.exportMemory(99, TCPX_ACCESS_READ); });
 }
 
-// `left` asks for an authenticated link, or neither end does.
-void runBoth(bool isAuthenticated) {
-  tcpx::Session left = session(isAuthenticated);
-  tcpx::Session right = session(false);
+// `left` asks for encryption, or neither end does.
+void runBoth(bool isEncrypted) {
+  tcpx::Session left = session(isEncrypted ? "require" : "off");
+  tcpx::Session right = session("prefer");
   left.loadRemoteConnInfo("right", right.listen());
   std::thread accepts([&] { right.accept("left"); });
   left.connect("right");
   accepts.join();
-  const std::string wanted = isAuthenticated ? "\"link_authenticated\":true" : "\"link_authenticated\":false";
+  const std::string wanted = isEncrypted ? "\"link_encrypted\":true" : "\"link_encrypted\":false";
   require(right.statsJson().find(wanted) != std::string::npos, "both ends report it");
   transferAll(left, right);
   exchangeNotifications(left, right);

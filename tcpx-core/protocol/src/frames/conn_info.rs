@@ -8,20 +8,28 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use tcpx_wire::sealed::Envelope;
+use zeroize::Zeroize;
 
 use crate::error::ConnInfoError;
+use crate::types::encryption::Encryption;
 
 /// The envelope of every connection info. Its body is a [`ConnInfo`] in postcard.
-pub const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 1 };
+pub const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 2 };
 /// Addresses one session may advertise.
 const MAX_ADDRESSES: usize = 32;
 
-/// The random id of a session.
+/// The id of a session: the first bytes of a hash of its public key, and the number of its device.
 pub type SessionId = [u8; 16];
 
 /// 32 random bytes that only holders of the connection info know.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub [u8; 32]);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +44,9 @@ pub struct ConnInfo {
     pub session: SessionId,
     /// Secret that both ends prove that they know.
     pub secret: Secret,
+    /// What the session says of its encryption. An attacker on the way cannot change it, as these
+    /// bytes are what a peer trusts.
+    pub encryption: Encryption,
     /// Addresses of the session's control listener, most promising first.
     pub addresses: Vec<SocketAddr>,
 }
@@ -85,6 +96,7 @@ mod tests {
         ConnInfo {
             session: [7; 16],
             secret: Secret([9; 32]),
+            encryption: Encryption::Require,
             addresses: vec!["10.0.0.1:4000".parse().unwrap(), "127.0.0.1:4000".parse().unwrap()],
         }
     }
@@ -126,7 +138,7 @@ mod tests {
         bytes[8] = 9;
         assert_eq!(
             ConnInfo::decode(&bytes),
-            Err(ConnInfoError::Version { found: 9, supported: 1 })
+            Err(ConnInfoError::Version { found: 9, supported: 2 })
         );
     }
 

@@ -232,9 +232,12 @@ impl LinkFrame for Frame {
             },
             FrameKind::List => Self::List(Box::new(ListPart::decode(&mut fields)?)),
             FrameKind::Forget => Self::Forget { list: fields.u32()? },
-            FrameKind::Challenge | FrameKind::Hello | FrameKind::Welcome | FrameKind::Refuse => {
-                return None;
-            }
+            FrameKind::Challenge
+            | FrameKind::Hello
+            | FrameKind::Welcome
+            | FrameKind::Refuse
+            | FrameKind::Opening
+            | FrameKind::Tls => return None,
         };
         fields.is_at_end().then_some(frame)
     }

@@ -14,10 +14,11 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::hello::Challenge;
+use super::hello::{Challenge, HandshakeError};
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 use crate::frames::conn_info::{ConnInfo, Secret, SessionId};
 use crate::frames::hello::{Nonce, Proven};
+use crate::types::encryption::Encryption;
 use crate::types::memory::Device;
 
 /// One message of the handshake.
@@ -34,10 +35,15 @@ pub enum HandshakeFrame {
     /// Listener → connector: too many come now; try again. On the wire it is a refusal without any
     /// bytes.
     Busy,
+    /// Connector → listener: proof of the secret, before any key is exchanged.
+    Opening(TlsOpening),
+    /// Bytes of the handshake of TLS, up to [`MAX_BODY`](LinkFrame::MAX_BODY) of them. A message of
+    /// TLS comes in as many frames as it takes.
+    Tls(Vec<u8>),
 }
 
 impl LinkFrame for HandshakeFrame {
-    const KINDS: RangeInclusive<FrameKind> = FrameKind::Challenge..=FrameKind::Refuse;
+    const KINDS: RangeInclusive<FrameKind> = FrameKind::Challenge..=FrameKind::Tls;
     /// Most bytes of a body. The limit is low, because any host may send a frame.
     const MAX_BODY: usize = 1024;
 
@@ -47,6 +53,8 @@ impl LinkFrame for HandshakeFrame {
             Self::Hello(_) => FrameKind::Hello,
             Self::Welcome(_) => FrameKind::Welcome,
             Self::Refuse(_) | Self::Busy => FrameKind::Refuse,
+            Self::Opening(_) => FrameKind::Opening,
+            Self::Tls(_) => FrameKind::Tls,
         }
     }
 
@@ -57,6 +65,8 @@ impl LinkFrame for HandshakeFrame {
             Self::Welcome(proven) => append(out, proven.as_ref()),
             Self::Refuse(reason) => append_reason(out, reason),
             Self::Busy => {}
+            Self::Opening(opening) => append(out, opening),
+            Self::Tls(bytes) => out.extend_from_slice(bytes),
         }
     }
 
@@ -67,8 +77,64 @@ impl LinkFrame for HandshakeFrame {
             FrameKind::Welcome => Self::Welcome(Box::new(exactly(body)?)),
             FrameKind::Refuse if body.is_empty() => Self::Busy,
             FrameKind::Refuse => Self::Refuse(reason(body)?),
+            FrameKind::Opening => Self::Opening(exactly(body)?),
+            FrameKind::Tls if !body.is_empty() => Self::Tls(body.to_vec()),
             _ => return None,
         })
+    }
+}
+
+impl HandshakeFrame {
+    /// Returns the frames that carry these bytes of the handshake of TLS.
+    pub fn of_tls(bytes: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        bytes.chunks(Self::MAX_BODY).map(|part| Self::Tls(part.to_vec()))
+    }
+}
+
+/// A connector's proof of the listener's secret, with which an encrypted link begins. An end that
+/// lacks the secret so costs the listener no signature and no state of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsOpening {
+    /// What the connector says of its encryption.
+    pub encryption: Encryption,
+    /// New for each connection.
+    nonce: Nonce,
+    /// The proof, over the listener's nonce and the fields above.
+    mac: [u8; 32],
+}
+
+impl TlsOpening {
+    /// Answers the listener's `challenge` with a nonce that no other connection has.
+    pub fn new(
+        encryption: Encryption,
+        nonce: Nonce,
+        challenge: &Nonce,
+        listeners: &Secret,
+    ) -> Self {
+        let mut opening = Self { encryption, nonce, mac: [0; 32] };
+        if let Some(mac) = opening.authenticator(challenge, listeners) {
+            opening.mac = mac.finalize().into_bytes().into();
+        }
+        opening
+    }
+
+    /// Checks that the speaker knows the listener's secret and has answered its `challenge`.
+    ///
+    /// # Errors
+    /// [`HandshakeError::Proof`]: it does not, or has answered another one.
+    pub fn verify(&self, challenge: &Nonce, listeners: &Secret) -> Result<(), HandshakeError> {
+        self.authenticator(challenge, listeners)
+            .and_then(|mac| mac.verify_slice(&self.mac).ok())
+            .ok_or(HandshakeError::Proof)
+    }
+
+    /// Returns the MAC, not finished yet. `None` does not happen: any key is good.
+    fn authenticator(&self, challenge: &Nonce, listeners: &Secret) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&listeners.0).ok()?;
+        mac.update(b"tcpx opening of connector");
+        mac.update(challenge);
+        mac.update(&postcard::to_allocvec(&(self.encryption, self.nonce)).ok()?);
+        Some(mac)
     }
 }
 
@@ -140,6 +206,10 @@ mod tests {
     use crate::frames::hello::tests::sample_hello;
     use crate::frames::link_frame::tests::{survive_any_body, survive_the_wire};
 
+    fn opening(nonce: Nonce) -> TlsOpening {
+        TlsOpening::new(Encryption::Prefer, nonce, &[9; 32], &Secret([3; 32]))
+    }
+
     fn any_frame() -> impl Strategy<Value = HandshakeFrame> {
         let proven = |mac| Proven { hello: sample_hello(), mac: [mac; 32] };
         let introduced = move |mac| Introduction::new(proven(mac), &Secret([mac; 32]));
@@ -149,6 +219,9 @@ mod tests {
             any::<u8>().prop_map(move |mac| HandshakeFrame::Welcome(Box::new(proven(mac)))),
             "\\PC{0,100}".prop_map(HandshakeFrame::Refuse),
             Just(HandshakeFrame::Busy),
+            any::<[u8; 32]>().prop_map(|nonce| HandshakeFrame::Opening(opening(nonce))),
+            proptest::collection::vec(any::<u8>(), 1..=HandshakeFrame::MAX_BODY)
+                .prop_map(HandshakeFrame::Tls),
         ]
     }
 
@@ -176,11 +249,42 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_tls_are_cut_into_frames_and_an_empty_one_is_none() {
+        let bytes: Vec<u8> = (0..5000u32).map(|at| at as u8).collect();
+        let mut wire = Vec::new();
+        HandshakeFrame::of_tls(&bytes).for_each(|frame| frame.encode(&mut wire));
+        let mut joined = Vec::new();
+        while let Some((frame, taken)) = HandshakeFrame::decode(&wire).unwrap() {
+            wire.drain(..taken);
+            let HandshakeFrame::Tls(part) = frame else { panic!("{frame:?}") };
+            joined.extend(part);
+        }
+        assert_eq!((joined, wire.len()), (bytes, 0));
+        assert_eq!(HandshakeFrame::decode_body(FrameKind::Tls, &[]), None);
+    }
+
+    #[test]
+    fn an_opening_holds_for_one_challenge_one_secret_and_what_it_says() {
+        let opening = opening([7; 32]);
+        assert_eq!(opening.verify(&[9; 32], &Secret([3; 32])), Ok(()));
+        let refused = Err(HandshakeError::Proof);
+        assert_eq!(opening.verify(&[8; 32], &Secret([3; 32])), refused, "replayed");
+        assert_eq!(opening.verify(&[9; 32], &Secret([4; 32])), refused, "another secret");
+        let encryption = Encryption::Off;
+        for changed in
+            [TlsOpening { encryption, ..opening }, TlsOpening { nonce: [6; 32], ..opening }]
+        {
+            assert_eq!(changed.verify(&[9; 32], &Secret([3; 32])), refused);
+        }
+    }
+
+    #[test]
     fn only_a_session_that_knows_its_own_secret_is_the_one_that_is_looked_for() {
         let (listeners, own) = (Secret([3; 32]), Secret([5; 32]));
         let info = |session, secret: &Secret| ConnInfo {
             session,
             secret: secret.clone(),
+            encryption: Encryption::Off,
             addresses: vec!["10.0.0.1:4000".parse().unwrap()],
         };
         let session = sample_hello().session;

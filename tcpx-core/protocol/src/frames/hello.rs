@@ -5,6 +5,10 @@
 //! nonce of its own, and a MAC. The MAC is keyed with the secret of the connection info, over the
 //! connector's role, the listener's nonce and the hello. The listener answers in the same way. A
 //! recorded hello is worthless, because both nonces are new for each connection.
+//!
+//! On an encrypted link the hellos are encrypted, too. The connector then answers a value that both
+//! ends have from their exchange of keys, in place of the listener's nonce. So the secret is proven
+//! to the end that holds the keys, and to no end between.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -13,6 +17,7 @@ use sha2::Sha256;
 use crate::frames::conn_info::{Secret, SessionId};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::link_frame::PROTOCOL_VERSION;
+use crate::types::encryption::{Encryption, EncryptionMismatch};
 use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
@@ -81,13 +86,12 @@ pub struct Hello {
     pub eager: EagerOffer,
     /// Room for notifications of the other end, and most that this end sends ahead of its program.
     pub note_bytes: u32,
-    /// Whether this end wants what follows the handshake authenticated. It is when either end does.
-    pub authenticates: bool,
+    /// What this end says of its encryption.
+    pub encryption: Encryption,
     /// A connector's: the number of the device of the listener's session that it wants.
     pub to: u16,
     /// A connector's: number, from 0, of this connection of the two sessions, by what the connector
     /// knows. Two dials that cross are one connection when they agree in it.
-    /// 0. Two dials that cross are one connection when they agree in it.
     pub connection: u16,
     /// A listener's: the nonce of its own hello to this end, if it gives that dial up for this one.
     pub instead_of: Option<Nonce>,
@@ -161,6 +165,15 @@ pub enum HandshakeError {
         /// Value of the other end.
         theirs: u16,
     },
+    /// One end must encrypt, and the other does not.
+    #[error(transparent)]
+    Encryption(#[from] EncryptionMismatch),
+    /// The session that speaks is not the one whose key was used.
+    #[error("the session in its hello is not that of the key with which it has proven itself")]
+    Key,
+    /// The link is encrypted where both ends say that it is not, or the other way round.
+    #[error("its hello does not fit a link that is {}encrypted", if *.0 { "" } else { "not " })]
+    LinkEncryption(bool),
     /// Both ends are the same session.
     #[error("this is the session's own connection info")]
     OneSelf,
@@ -181,8 +194,22 @@ pub struct Agreement {
     pub eager: EagerTerms,
     /// Room for notifications at each end, in bytes.
     pub note_bytes: u64,
-    /// Whether what follows the handshake travels in [records](super::records).
-    pub authenticates: bool,
+    /// Whether both ends encrypt what they send each other, on the link and on the channels.
+    pub is_encrypted: bool,
+}
+
+impl Agreement {
+    /// Returns the agreement, if it fits the link over which it was made.
+    ///
+    /// # Errors
+    /// The link is not encrypted, and should be, or the other way round.
+    pub fn of_link(self, is_encrypted: bool) -> Result<Self, HandshakeError> {
+        if self.is_encrypted == is_encrypted {
+            Ok(self)
+        } else {
+            Err(HandshakeError::LinkEncryption(is_encrypted))
+        }
+    }
 }
 
 impl Hello {
@@ -234,7 +261,7 @@ impl Hello {
             on_demand: self.on_demand && theirs.on_demand,
             eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
             note_bytes: self.note_bytes.min(theirs.note_bytes).max(LEAST_NOTIFICATION_BYTES).into(),
-            authenticates: self.authenticates || theirs.authenticates,
+            is_encrypted: self.encryption.agree(theirs.encryption)?,
         })
     }
 }

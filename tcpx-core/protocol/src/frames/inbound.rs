@@ -51,6 +51,11 @@ impl Inbound {
         &self.storage[self.taken..self.filled]
     }
 
+    /// Returns the same bytes, to decrypt them where they are.
+    pub fn waiting_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.taken..self.filled]
+    }
+
     /// Takes out the first bytes of what waits: they are decoded.
     pub fn take(&mut self, bytes: usize) {
         self.taken = (self.taken + bytes).min(self.filled);

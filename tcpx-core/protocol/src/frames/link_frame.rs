@@ -14,12 +14,12 @@ use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 use super::messages::LinkChunk;
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub const PROTOCOL_VERSION: u16 = 16;
+pub const PROTOCOL_VERSION: u16 = 17;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
-/// Kind of a frame, with its number on the wire. The kinds of the handshake never change: ends of
-/// two versions say by them that they cannot talk. The others belong to their version.
+/// Kind of a frame, with its number on the wire. The first four kinds never change: ends of two
+/// versions say by them that they cannot talk. The others belong to their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum FrameKind {
     /// The listener's nonce.
@@ -30,6 +30,10 @@ pub enum FrameKind {
     Welcome,
     /// Reason why there is no connection.
     Refuse,
+    /// The connector's proof of the secret, before the ends exchange keys.
+    Opening,
+    /// Bytes of the exchange of keys.
+    Tls,
     /// Handles of listen comms.
     Handles,
     /// All receive comms are accepted.
@@ -65,11 +69,13 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 22] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
+        Self::Opening,
+        Self::Tls,
         Self::Handles,
         Self::Open,
         Self::Ping,
@@ -241,7 +247,7 @@ pub(crate) mod tests {
     fn every_kind_belongs_to_one_set_and_keeps_its_number() {
         for (number, kind) in (1..).zip(FrameKind::ALL) {
             assert_eq!((kind as u16, FrameKind::from_wire(number)), (number, Some(kind)));
-            let is_handshake = number <= 4;
+            let is_handshake = number <= 6;
             assert_eq!(HandshakeFrame::KINDS.contains(&kind), is_handshake, "{kind:?}");
             assert_eq!(Frame::KINDS.contains(&kind), !is_handshake, "{kind:?}");
         }
@@ -256,10 +262,10 @@ pub(crate) mod tests {
             assert_eq!(header::<Frame>(1, kind), Err(FrameError::UnknownKind(kind)));
         }
         let wrong_time = |kind| Err(FrameError::WrongTime(kind));
-        assert_eq!(header::<HandshakeFrame>(1, 9), wrong_time(FrameKind::Goodbye));
+        assert_eq!(header::<HandshakeFrame>(1, 11), wrong_time(FrameKind::Goodbye));
         assert_eq!(header::<Frame>(1, 2), wrong_time(FrameKind::Hello));
         assert_eq!(header::<HandshakeFrame>(1, 2), Ok(false));
-        assert_eq!(header::<Frame>(1, 9), Ok(false));
+        assert_eq!(header::<Frame>(1, 11), Ok(false));
     }
 
     #[test]

@@ -1,15 +1,34 @@
 //! Attacker on the way that does anything to the records of one direction, as bytes say. For
 //! properties and for the fuzz target `link_records`.
 
-use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
-use tcpx_protocol::frames::records::{Incoming, Outgoing, RecordError, RecordKeys};
+use tcpx_protocol::frames::records::{Incoming, LinkKeys, Outgoing, RecordError};
+use tcpx_seal::secret::TrafficSecret;
+use tcpx_seal::suite::Suite;
+
+/// Makes the keys of a connection.
+pub(crate) fn keys(connectors: u8, listeners: u8) -> LinkKeys {
+    LinkKeys {
+        suite: Suite::Aes256Gcm,
+        by_connector: TrafficSecret::new([connectors; 32]),
+        by_listener: TrafficSecret::new([listeners; 32]),
+    }
+}
 
 /// Makes the connector's outgoing end, and the listener's incoming one.
 pub(crate) fn ends() -> (Outgoing, Incoming) {
-    let keys = || RecordKeys::derive(&Secret([1; 32]), &[2; 32], &[3; 32]);
-    (keys().into_records(Role::Connector).0, keys().into_records(Role::Listener).1)
+    (keys(1, 2).into_records(Role::Connector).0, keys(1, 2).into_records(Role::Listener).1)
+}
+
+/// Queues a payload, and closes the record behind it.
+pub(crate) fn close_with(outgoing: &mut Outgoing, wire: &mut Vec<u8>, payload: [&[u8]; 2]) {
+    for part in payload {
+        outgoing.append_copy(wire, part.len(), |range, queue| {
+            queue.extend_from_slice(&part[range]);
+        });
+    }
+    outgoing.close(wire).expect("the cipher works");
 }
 
 /// Opens what comes in pieces, until a record is refused. Returns what was opened, and how it
@@ -85,9 +104,7 @@ fn say(outgoing: &mut Outgoing, number: u8, word: u8) -> (Vec<u8>, Vec<u8>) {
     let frame = vec![number; 1 + usize::from(word >> 2)];
     outgoing.append(&mut wire, |queue| queue.extend_from_slice(&frame));
     let message = vec![word; [0, 1, 900, 65_000][usize::from(word & 3)]];
-    if let Some(mac) = outgoing.close_with(&mut wire, [&message, &[number]]) {
-        wire.extend([&message[..], &[number], &mac].concat());
-    }
+    close_with(outgoing, &mut wire, [&message, &[number]]);
     (wire, [frame, message, vec![number]].concat())
 }
 

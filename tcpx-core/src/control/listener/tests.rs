@@ -1,4 +1,5 @@
 use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::types::memory::Device;
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
@@ -7,8 +8,14 @@ use crate::control::identity::{ChannelOffer, new_id};
 use crate::settings::SessionOptions;
 
 fn identity() -> Identity {
-    let (id, options) = (new_id().expect("random bytes"), SessionOptions::default());
+    let ((key, secret), options) = (new_id().expect("random bytes"), SessionOptions::default());
+    let id = (Device::Host, key, secret);
     Identity::new(id, &options, "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
+}
+
+fn info(identity: &Identity, addresses: Vec<SocketAddr>) -> ConnInfo {
+    let (session, secret) = (identity.session, identity.secret.clone());
+    ConnInfo { session, secret, encryption: identity.encryption, addresses }
 }
 
 /// No connection is refused for being late here: each has an hour.
@@ -23,8 +30,7 @@ fn a_peer_comes_in_past_silent_connections_on_real_sockets() {
         silent.push(TcpStream::connect(address).unwrap());
         listener.progress(Instant::now(), &ours);
     }
-    let info =
-        ConnInfo { session: ours.session, secret: ours.secret.clone(), addresses: vec![address] };
+    let info = info(&ours, vec![address]);
     let mut connector = Connector::new(info, 0);
     let proven = eventually(|| {
         let now = Instant::now();
@@ -128,8 +134,7 @@ fn a_hello_that_is_here_but_unread_keeps_its_place() {
     let (ours, theirs) = (identity(), identity());
     let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let address = listener.address().unwrap();
-    let (session, secret) = (ours.session, ours.secret.clone());
-    let mut connector = Connector::new(ConnInfo { session, secret, addresses: vec![address] }, 0);
+    let mut connector = Connector::new(info(&ours, vec![address]), 0);
     greeted(&mut connector, &mut listener, [&ours, &theirs]);
     let (number, _) = listener.unproven.first_key_value().expect("it is not read");
     let number = *number;
@@ -149,8 +154,7 @@ fn who_finds_no_room_comes_again_and_gets_in() {
     let (ours, theirs) = (identity(), identity());
     let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let address = listener.address().unwrap();
-    let (session, secret) = (ours.session, ours.secret.clone());
-    let mut connector = Connector::new(ConnInfo { session, secret, addresses: vec![address] }, 0);
+    let mut connector = Connector::new(info(&ours, vec![address]), 0);
     let mut sent_away = 0;
     let mut silent = Vec::new();
     until("it gets in", || {
@@ -178,8 +182,7 @@ fn a_silent_address_delays_no_other() {
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let addresses = vec![mute.local_addr().unwrap(), listener.address().unwrap()];
-    let (session, secret) = (ours.session, ours.secret.clone());
-    let mut connector = Connector::new(ConnInfo { session, secret, addresses }, 0);
+    let mut connector = Connector::new(info(&ours, addresses), 0);
     let mut now = Instant::now();
     until("it gets in", || {
         connector.poll("ours", now, &theirs).expect("one of them is it");

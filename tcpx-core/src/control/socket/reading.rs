@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::time::Instant;
 
 use smallvec::SmallVec;
+use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
 use tcpx_protocol::frames::inbound::{Inbound, take_frame};
 use tcpx_protocol::frames::link_frame::LinkFrame;
 use tcpx_protocol::frames::messages::LinkChunk;
@@ -49,10 +50,10 @@ impl LinkSocket {
     }
 
     /// Returns the chunk whose bytes come next in the stream, if they may be read to their place.
-    /// Returns `None` on a link with records: no byte of a record may go to its place before its
-    /// MAC was verified.
+    /// Returns `None` on a link with records: no byte of a record may go to its place before the
+    /// record has opened.
     pub(crate) fn chunk_to_read(&self) -> Option<LinkChunk> {
-        self.chunk.filter(|_| !self.has_backlog && self.may_read() && !self.is_authenticated())
+        self.chunk.filter(|_| !self.has_backlog && self.may_read() && !self.is_encrypted())
     }
 
     /// Reads bytes of the [chunk](Self::chunk_to_read) to their places. `places` has room for all
@@ -151,19 +152,29 @@ impl LinkSocket {
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         match &mut self.records {
             None => take_frame(&mut self.inbound, &mut self.chunk).map_err(LinkError::Frame),
-            Some(records) => opened_frame(&mut records.1, &mut self.inbound, &mut self.chunk),
+            Some(records) => {
+                opened_frame(&mut records.incoming, &mut self.inbound, &mut self.chunk)
+            }
         }
+    }
+
+    /// Returns the frame in clear with which the other end answers instead of a record: it has not
+    /// finished the exchange of keys. Nothing vouches for it.
+    pub(crate) fn answer_in_clear(&self) -> Option<HandshakeFrame> {
+        let records = self.records.as_ref().filter(|records| records.incoming.count() == 0)?;
+        let answer = HandshakeFrame::decode(self.inbound.waiting()).ok()??;
+        records.incoming.opened().waiting().is_empty().then_some(answer.0)
     }
 
     /// Returns the bytes behind the frame that was taken last. They are valid until the next read.
     pub(crate) fn payload(&self, bytes: usize) -> &[u8] {
-        let decoded = self.records.as_ref().map_or(&self.inbound, |records| records.1.opened());
+        let decoded = self.records.as_ref().map_or(&self.inbound, |it| it.incoming.opened());
         decoded.just_taken(bytes)
     }
 
     /// Returns whether there are bytes that were not decoded.
     fn has_undecoded(&self) -> bool {
-        let opened = self.records.as_ref().map(|records| records.1.opened());
+        let opened = self.records.as_ref().map(|records| records.incoming.opened());
         !self.inbound.waiting().is_empty() || opened.is_some_and(|it| !it.waiting().is_empty())
     }
 }

@@ -4,11 +4,13 @@ mod rounds;
 
 use std::net::TcpListener;
 
-use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::fields::Delivery;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
 use tcpx_protocol::frames::messages::{LinkChunk, MessageId, Offer, Ready};
+use tcpx_protocol::frames::records::LinkKeys;
+use tcpx_seal::secret::{SharedSecret, TrafficSecret};
+use tcpx_seal::suite::Suite;
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
@@ -23,16 +25,22 @@ fn pair() -> (LinkSocket, LinkSocket) {
     (link(left), link(right))
 }
 
-/// Returns two ends of a link in clear, and two ends of an authenticated link.
+/// Returns two ends of a link in clear, and two ends of an encrypted link.
 fn pairs() -> [(LinkSocket, LinkSocket); 2] {
     let (mut left, mut right) = pair();
-    authenticate(&mut left, Role::Connector);
-    authenticate(&mut right, Role::Listener);
+    encrypt(&mut left, Role::Connector);
+    encrypt(&mut right, Role::Listener);
     [pair(), (left, right)]
 }
 
-fn authenticate(link: &mut LinkSocket, role: Role) {
-    link.authenticate(RecordKeys::derive(&Secret([1; 32]), &[2; 32], &[3; 32]), role);
+fn keys() -> LinkKeys {
+    let [by_connector, by_listener] = [2, 3].map(|byte| TrafficSecret::new([byte; 32]));
+    LinkKeys { suite: Suite::Aes256Gcm, by_connector, by_listener }
+}
+
+fn encrypt(link: &mut LinkSocket, role: Role) {
+    let (nonce, channels, session) = ([4; 32], SharedSecret::new([5; 32]), [6; 16]);
+    link.encrypt(LinkSecrets { keys: keys(), nonce, channels, session }, role);
 }
 
 fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {
@@ -193,8 +201,7 @@ fn chunks_come_in_as_many_frames_as_it_takes() {
     }
 }
 
-/// No byte of a record goes to its place before its MAC was verified. Such chunks are longer than a
-/// record. No end sends them, because `room` never reports that much room.
+/// No byte of a record goes to its place before it has opened.
 #[test]
 fn chunks_in_records_are_handed_out_and_not_read_to_their_place() {
     let [_, (mut left, mut right)] = pairs();
@@ -316,14 +323,14 @@ fn the_system_probes_an_idle_host_for_as_long_as_was_asked() {
 fn records_begin_right_behind_the_handshake() {
     let (mut left, mut right) = pair();
     right.queue(&HandshakeFrame::Refuse("the last in clear".into()));
-    authenticate(&mut right, Role::Listener);
+    encrypt(&mut right, Role::Listener);
     right.queue(&Frame::Ping);
     right.send_with_payload(&ahead(7, 4), [b"da", b"ta"]);
     right.flush().unwrap();
     drop(right);
     let last = receive(&mut left);
     assert_eq!(last, Ok(HandshakeFrame::Refuse("the last in clear".into())));
-    authenticate(&mut left, Role::Connector);
+    encrypt(&mut left, Role::Connector);
     assert_eq!(receive(&mut left), Ok(Frame::Ping));
     assert_eq!(receive(&mut left), Ok(ahead(7, 4)));
     assert_eq!(left.payload(4), b"data");
@@ -333,17 +340,16 @@ fn records_begin_right_behind_the_handshake() {
 #[test]
 fn what_came_before_a_record_that_was_changed_is_handled_and_nothing_else() {
     let (mut left, mut right) = pair();
-    authenticate(&mut right, Role::Listener);
+    encrypt(&mut right, Role::Listener);
     // The other end sends three records, and the second is changed on the way.
-    let (mut outgoing, _) =
-        RecordKeys::derive(&Secret([1; 32]), &[2; 32], &[3; 32]).into_records(Role::Connector);
+    let (mut outgoing, _) = keys().into_records(Role::Connector);
     let mut wire = Vec::new();
     for frame in [Frame::Ping, Frame::Goodbye, Frame::Closed] {
         outgoing.append(&mut wire, |queue| frame.encode(queue));
-        outgoing.close(&mut wire);
+        outgoing.close(&mut wire).unwrap();
     }
     let record = wire.len() / 3;
-    wire[record + 4] ^= 1;
+    wire[record + 6] ^= 1;
     (&*left.stream).write_all(&wire).unwrap();
     assert_eq!(receive::<Frame>(&mut right), Ok(Frame::Ping));
     for _ in 0..2 {
@@ -351,10 +357,10 @@ fn what_came_before_a_record_that_was_changed_is_handled_and_nothing_else() {
         let LinkError::Gone(Departure::LinkTampered { record: 1, problem }) = error else {
             panic!("{error:?}");
         };
-        assert!(problem.contains("MAC"), "{problem}");
+        assert!(problem.contains("does not decrypt"), "{problem}");
     }
     // The other direction still works: the end that finds the change may still say so.
-    authenticate(&mut left, Role::Connector);
+    encrypt(&mut left, Role::Connector);
     right.queue(&Frame::Abort("tampered".into()));
     right.flush().unwrap();
     assert_eq!(receive(&mut left), Ok(Frame::Abort("tampered".into())));
@@ -364,7 +370,7 @@ fn what_came_before_a_record_that_was_changed_is_handled_and_nothing_else() {
 #[test]
 fn a_frame_in_clear_is_no_record() {
     let (mut left, mut right) = pair();
-    authenticate(&mut right, Role::Listener);
+    encrypt(&mut right, Role::Listener);
     let mut frames = Vec::new();
     (0..20_000).for_each(|_| Frame::Ping.encode(&mut frames));
     (&*left.stream).write_all(&frames).unwrap();

@@ -36,6 +36,7 @@ impl Engine {
         let info = ConnInfo {
             session: self.resources.session.identity.session,
             secret: self.resources.session.identity.secret.clone(),
+            encryption: self.resources.session.identity.encryption,
             addresses: ConnInfo::limit_addresses(addresses),
         };
         tracing::debug!(addresses = ?info.addresses, "listening for peers");

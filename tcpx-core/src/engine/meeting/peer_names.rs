@@ -236,6 +236,7 @@ mod tests {
     use tcpx_protocol::frames::eager_terms::EagerOffer;
     use tcpx_protocol::frames::hello::{Hello, Role};
     use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
+    use tcpx_protocol::types::encryption::Encryption;
 
     use super::*;
 
@@ -260,7 +261,7 @@ mod tests {
             on_demand: false,
             eager: EagerOffer::default(),
             note_bytes: 1 << 20,
-            authenticates: false,
+            encryption: Encryption::Off,
             to: 0,
             connection: 1,
             instead_of: None,
@@ -271,7 +272,12 @@ mod tests {
 
     fn info(peer: u8) -> ConnInfo {
         let session = Device::Host.session_of([peer; 16]);
-        ConnInfo { session, secret: OWN, addresses: vec!["10.0.0.1:4000".parse().unwrap()] }
+        ConnInfo {
+            session,
+            secret: OWN,
+            encryption: Encryption::Off,
+            addresses: vec!["10.0.0.1:4000".parse().unwrap()],
+        }
     }
 
     #[test]

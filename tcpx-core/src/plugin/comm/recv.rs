@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tcpx_protocol::peer::credit::BounceCredit;
 use tcpx_rx::UnpackDescriptor;
+use tcpx_seal::secret::SharedSecret;
 use tcpx_sys::{
     MAX_REQUESTS, MAX_UNPACK_ENTRIES, NET_DEVICE_UNPACK, NcclResult, NetDeviceHandle, NetHandle,
     UNPACK_VERSION,
@@ -230,6 +231,21 @@ impl ListenComm {
         });
         let raw = RawComm::new(plugin, label, raw);
         Ok(Self { raw, handle, device_handle, accepting: false })
+    }
+
+    /// Has all encrypted that the peer sends on the comm. A peer without this secret is not
+    /// accepted. Called before the peer is polled for.
+    pub(crate) fn encrypt(&mut self, secret: &SharedSecret) -> Result<()> {
+        let code = match self.raw.plugin.encryption() {
+            // SAFETY: the listen comm is open, and its accept was not called. The secret is 32
+            // bytes, which the plugin copies.
+            Some(entries) => unsafe {
+                (entries.encrypt_listen)(self.raw.raw.as_ptr(), secret.bytes().as_ptr().cast())
+            },
+            // Such a session was refused when it was made.
+            None => NcclResult::INTERNAL_ERROR,
+        };
+        self.raw.label.check("encryptListen", code, Phase::Listen)
     }
 
     /// Returns the connect handle, which the peer needs.

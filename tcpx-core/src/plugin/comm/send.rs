@@ -8,7 +8,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_sys::NetHandle;
+use tcpx_seal::secret::SharedSecret;
+use tcpx_sys::{NcclResult, NetHandle};
 
 use super::memory::MemoryHandle;
 use super::open_comm::OpenComm;
@@ -105,13 +106,22 @@ impl Drop for SendComm {
 pub(crate) struct PendingConnect {
     plugin: Arc<Plugin>,
     label: CommLabel,
+    /// Secret with which all is encrypted; `None`: nothing is.
+    secret: Option<SharedSecret>,
     /// Buffer in which the plugin keeps its state. It must not move until the final answer.
     handle: Option<Box<NetHandle>>,
 }
 
 impl PendingConnect {
-    pub(crate) fn new(plugin: &Arc<Plugin>, label: CommLabel, handle: NetHandle) -> Self {
-        Self { plugin: Arc::clone(plugin), label, handle: Some(Box::new(handle)) }
+    /// Makes an attempt. With a secret, all that the comm sends is encrypted, and the peer must
+    /// have the same.
+    pub(crate) fn new(
+        plugin: &Arc<Plugin>,
+        label: CommLabel,
+        handle: NetHandle,
+        secret: Option<SharedSecret>,
+    ) -> Self {
+        Self { plugin: Arc::clone(plugin), label, secret, handle: Some(Box::new(handle)) }
     }
 
     /// Polls the attempt. Returns `None` while the attempt goes on, and for ever after its final
@@ -123,10 +133,22 @@ impl PendingConnect {
         let nic_index = self.label.nic_index;
         let buffer: *mut c_void = handle.0.as_mut_ptr().cast();
         let _entered = self.label.memory.enter()?;
+        let secret = self.secret.as_ref().map(|secret| secret.bytes().as_ptr().cast());
+        let encryption = self.plugin.encryption();
+        let outputs = (&raw mut comm, &raw mut device_handle);
         let code = self.plugin.call(BlockingCall::Connect, &self.label, |entries| {
-            // SAFETY: the buffer is the same 128 bytes on each poll, and there was no final answer
-            // yet. Both outputs are valid pointers.
-            unsafe { (entries.connect)(nic_index, buffer, &raw mut comm, &raw mut device_handle) }
+            match (secret, encryption) {
+                // SAFETY: the buffer is the same 128 bytes on each poll, and there was no final
+                // answer yet. Both outputs are valid pointers.
+                (None, _) => unsafe { (entries.connect)(nic_index, buffer, outputs.0, outputs.1) },
+                // SAFETY: as above, and the secret is 32 bytes that live as long as the attempt.
+                (Some(secret), Some(encrypted)) => unsafe {
+                    let connect = encrypted.connect_encrypted;
+                    connect(nic_index, buffer, secret, outputs.0, outputs.1)
+                },
+                // Such a session was refused when it was made.
+                (Some(_), None) => NcclResult::INTERNAL_ERROR,
+            }
         });
         if code.is_success() && comm.is_null() {
             return Ok(None);

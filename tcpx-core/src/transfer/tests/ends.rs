@@ -177,7 +177,7 @@ fn label(plugin: &Plugin, channel: u16) -> CommLabel {
 fn connect(plugin: &Arc<Plugin>, channel: u16) -> (SendComm, RecvComm) {
     let mut listening = ListenComm::open(plugin, label(plugin, channel)).expect("listen");
     let handle = listening.handle();
-    let mut connecting = PendingConnect::new(plugin, label(plugin, channel), handle);
+    let mut connecting = PendingConnect::new(plugin, label(plugin, channel), handle, None);
     let (mut send, mut recv) = (None, None);
     eventually(|| {
         send = send.take().or_else(|| connecting.poll().expect("connect"));

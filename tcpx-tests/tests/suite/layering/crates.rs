@@ -31,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "tcpx-core",
         &[
             "tcpx-protocol",
+            "tcpx-seal",
             "tcpx-sys",
             "tcpx-wire",
             "tcpx-rx",
@@ -41,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // No socket, no clock, no plugin: what decides can be run without any.
-    ("tcpx-protocol", &["tcpx-wire"]),
+    ("tcpx-protocol", &["tcpx-seal", "tcpx-wire"]),
     // Only tests use it, those of any crate.
     ("tcpx-testkit", &[]),
     // The software plugin misbehaving: tests of any crate are over it, that of the plugin too, and

@@ -18,7 +18,7 @@ pub(crate) fn sample_hello() -> Hello {
         on_demand: false,
         eager: EagerOffer::default(),
         note_bytes: 1 << 20,
-        authenticates: false,
+        encryption: Encryption::Off,
         to: 0,
         connection: 1,
         instead_of: None,
@@ -50,8 +50,9 @@ fn proof_holds_for_one_role_one_nonce_one_secret_and_one_hello() {
         Err(HandshakeError::Proof),
         "another secret"
     );
+    let encryption = Encryption::Prefer;
     for tampered in
-        [Hello { channels: 7, ..sample_hello() }, Hello { authenticates: true, ..sample_hello() }]
+        [Hello { channels: 7, ..sample_hello() }, Hello { encryption, ..sample_hello() }]
     {
         let tampered = Proven { hello: tampered, mac: proven.mac };
         assert_eq!(
@@ -63,13 +64,17 @@ fn proof_holds_for_one_role_one_nonce_one_secret_and_one_hello() {
 }
 
 #[test]
-fn the_link_is_authenticated_as_soon_as_one_end_wants_it() {
-    for (left, right) in [(false, false), (false, true), (true, false), (true, true)] {
-        let hello = |hello, authenticates| Hello { authenticates, ..hello };
-        let (left_hello, right_hello) = (hello(sample_hello(), left), hello(other(), right));
-        for agreement in [left_hello.agree(&right_hello), right_hello.agree(&left_hello)] {
-            assert_eq!(agreement.unwrap().authenticates, left || right);
-        }
+fn both_ends_come_to_the_same_about_encryption() {
+    use Encryption::{Off, Prefer, Require};
+    let settings = [Off, Prefer, Require];
+    for (left, right) in settings.iter().flat_map(|left| settings.map(|right| (*left, right))) {
+        let with = |hello, encryption| Hello { encryption, ..hello };
+        let (left_hello, right_hello) = (with(sample_hello(), left), with(other(), right));
+        let agreed = left_hello.agree(&right_hello).map(|it| it.is_encrypted);
+        let expected = left_hello.encryption.agree(right_hello.encryption).map_err(Into::into);
+        assert_eq!(agreed, expected, "{left} and {right}");
+        let other_way = right_hello.agree(&left_hello).map(|it| it.is_encrypted);
+        assert_eq!(other_way.ok(), agreed.ok(), "{left} and {right}");
     }
 }
 
@@ -84,7 +89,7 @@ fn both_ends_agree_on_the_same_values() {
         on_demand: false,
         eager: EagerTerms::OFF,
         note_bytes: 1 << 20,
-        authenticates: false,
+        is_encrypted: false,
     };
     assert_eq!(left.agree(&right), Ok(agreement));
     assert_eq!(right.agree(&left), Ok(Agreement { peer_progresses: false, ..agreement }));

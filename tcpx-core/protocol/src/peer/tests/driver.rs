@@ -137,7 +137,7 @@ fn opening(setting: &Setting) -> Opening {
         peer_progresses: setting.has_progress_thread,
         eager: setting.eager,
         note_bytes: setting.one_sided.note_bytes,
-        authenticates: false,
+        is_encrypted: false,
         on_demand: setting.on_demand,
     };
     Opening {

@@ -27,7 +27,7 @@ fn up() -> PeerProtocol {
         peer_progresses: true,
         eager: EagerTerms::OFF,
         note_bytes: AMPLE.note_bytes,
-        authenticates: false,
+        is_encrypted: false,
         on_demand: false,
     };
     let handles = vec![ChannelHandle([0; HANDLE_BYTES])];

@@ -47,7 +47,7 @@ impl Lone {
             peer_progresses: false,
             eager: EagerTerms::OFF,
             note_bytes: AMPLE.note_bytes,
-            authenticates: false,
+            is_encrypted: false,
             on_demand: false,
         };
         let handles = vec![ChannelHandle([0; HANDLE_BYTES])];

@@ -78,7 +78,7 @@ impl Prey {
             peer_progresses: true,
             eager,
             note_bytes: NOTE_BYTES,
-            authenticates: false,
+            is_encrypted: false,
             on_demand: has(7),
         };
         let tuning = Tuning {

@@ -1,16 +1,17 @@
 #![allow(unsafe_code)]
-//! Control links whose ends authenticate everything after the handshake (`authenticate_link`). All
-//! that travels on such a link arrives. A change on the way ends that peer, and nothing else.
+//! Control links that their ends encrypt. All that travels on such a link arrives, and a listener
+//! on the way sees none of it. A change on the way ends that peer, and nothing else.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tcpx_core::Encryption::{Off, Prefer, Require};
 use tcpx_core::{
-    Access, Departure, Device, Error, ExportOptions, LinkBytes, MemoryAddress, MemoryId,
-    MemoryRange, MemoryType, OperationKind, Post, RemoteAccess, RemoteRange, Session,
-    SessionOptions,
+    Access, Departure, Device, Encryption, EncryptionProblem, Error, ExportOptions, LinkBytes,
+    MemoryAddress, MemoryId, MemoryRange, MemoryType, OperationKind, Post, RemoteAccess,
+    RemoteRange, Session, SessionOptions,
 };
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
@@ -18,17 +19,18 @@ use tcpx_tests::sessions::{
     self, connect, disconnect_both, export, join_by, lively, notifications, open,
 };
 
+const SETTINGS: [Encryption; 3] = [Off, Prefer, Require];
 /// In parts on the link, or in several chunks on the channels.
 const LONG: usize = 300_000;
 /// On the link, with its header.
 const SHORT: usize = 1000;
 
-fn options(is_authenticated: bool) -> SessionOptions {
-    lively().authenticate_link(is_authenticated)
+fn options(encryption: Encryption) -> SessionOptions {
+    lively().encryption(encryption)
 }
 
-fn pair(left: bool, right: bool) -> [Session; 2] {
-    let [left, right] = [left, right].map(|is_authenticated| open(options(is_authenticated)));
+fn pair(left: Encryption, right: Encryption) -> [Session; 2] {
+    let [left, right] = [left, right].map(|encryption| open(options(encryption)));
     connect(&left, &right);
     [left, right]
 }
@@ -77,16 +79,16 @@ fn take_note(session: &Session) {
     assert_eq!(notifications(session, 1)[0].bytes, b"note");
 }
 
-fn is_authenticated(session: &Session) -> bool {
-    session.stats().peers.iter().all(|peer| peer.link_authenticated)
+fn is_encrypted(session: &Session) -> bool {
+    session.stats().peers.iter().all(|peer| peer.link_encrypted)
 }
 
-/// A program may write what it has exported at any time, also while it is sent: a MAC is of what is
-/// sent, and not of what was there before.
+/// A program may write what it has exported at any time, also while it is sent: what is sent is
+/// encrypted, and not what was there before.
 #[test]
 fn memory_written_during_a_send_is_no_tampering() {
     let exported: Vec<AtomicU64> = (0..LONG / 8).map(|_| AtomicU64::new(0)).collect();
-    let [left, right] = pair(true, true);
+    let [left, right] = pair(Require, Require);
     let address = MemoryAddress::from_ptr(exported.as_ptr().cast_mut());
     let bytes = (exported.len() * 8) as u64;
     // SAFETY: the sessions end before the memory does. Its bytes may have any value at any time.
@@ -116,12 +118,17 @@ fn memory_written_during_a_send_is_no_tampering() {
 }
 
 #[test]
-fn everything_travels_as_soon_as_one_end_wants_it_authenticated() {
-    for (left, right) in [(false, false), (true, true), (true, false), (false, true)] {
+fn everything_travels_between_settings_that_fit_and_nothing_between_others() {
+    for (left, right) in SETTINGS.iter().flat_map(|left| SETTINGS.map(|right| (*left, right))) {
+        let name = format!("{left} and {right}");
+        if matches!((left, right), (Off, Require) | (Require, Off)) {
+            refused(left, right);
+            continue;
+        }
         let [left_session, right_session] = pair(left, right);
         let ends = [(&left_session, "left"), (&right_session, "right")];
         for end in ends {
-            assert_eq!(is_authenticated(end.0), left || right, "{left} and {right}");
+            assert_eq!(is_encrypted(end.0), left != Off && right != Off, "{name}");
         }
         for [from, to] in [ends, [ends[1], ends[0]]] {
             message(from, to, 0, 1);
@@ -134,10 +141,55 @@ fn everything_travels_as_soon_as_one_end_wants_it_authenticated() {
     }
 }
 
+/// Two sessions whose settings contradict each other: the one that connects says nothing.
+fn refused(left: Encryption, right: Encryption) {
+    let [left_session, right_session] = [left, right].map(|encryption| open(options(encryption)));
+    let info = right_session.listen().expect("listen");
+    let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
+    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
+    left_session.load_remote_conn_info("right", &info).expect("own bytes load");
+    let error = left_session.connect("right").expect_err("the settings contradict each other");
+    let Error::Encryption { peer, problem: EncryptionProblem::Mismatch(_) } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(peer, "right");
+    let text = error.to_string();
+    assert!(text.contains(&format!("encryption = {left} here, {right} there")), "{text}");
+    assert!(text.ends_with("[TCPX-741]"), "{text}");
+    for kind in [kind::HELLO, kind::OPENING, kind::TLS] {
+        assert!(proxy.passed(Direction::ToListener, kind).is_empty(), "{text}");
+    }
+}
+
+/// Names, tags, payload, notes and keys cross in clear without encryption, and not with it.
+#[test]
+fn a_listener_on_the_way_sees_nothing_of_what_is_said() {
+    for encryption in [Off, Require] {
+        let everything_on_link = |name| {
+            let options = options(encryption).link_bytes(LinkBytes::Most(u64::MAX));
+            open(options.name(name).eager_bytes(65_536))
+        };
+        let [left, right] = ["left-says-this-name", "right-says-this-name"].map(everything_on_link);
+        let info = right.listen().expect("listen");
+        let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
+        let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
+        join_by((&left, "left-says-this-name"), (&right, "right-says-this-name"), &info);
+        message((&left, "left-says-this-name"), (&right, "right-says-this-name"), SHORT, 0x5a);
+        write_and_read((&left, ""), (&right, "right-says-this-name"), LONG);
+        let passed = proxy.passed_bytes();
+        let finds = |part: &[u8]| passed.windows(part.len()).any(|bytes| bytes == part);
+        for part in
+            [&b"says-this-name"[..], &[0x5a; 16][..], &[3; 16][..], b"note", &[7, 0, 0, 0, 0, 0, 0]]
+        {
+            assert_eq!(finds(part), encryption == Off, "{encryption}: {part:?}");
+        }
+    }
+}
+
 #[test]
 fn reads_and_writes_travel_on_the_link_and_on_channels() {
     for way in [LinkBytes::Most(0), LinkBytes::Most(u64::MAX)] {
-        let [left, right] = sessions::pair(options(true).link_bytes(way));
+        let [left, right] = sessions::pair(options(Require).link_bytes(way));
         write_and_read((&left, "left"), (&right, "right"), 3_000_000);
         let on_link = right.stats().total.one_sided.link_bytes_received;
         assert_eq!(on_link > 0, way == LinkBytes::Most(u64::MAX));
@@ -147,7 +199,7 @@ fn reads_and_writes_travel_on_the_link_and_on_channels() {
 #[test]
 fn many_messages_of_both_ends_pass_each_other() {
     const COUNT: usize = 3000;
-    let [left, right] = pair(true, true);
+    let [left, right] = pair(Require, Require);
     let ends = [(&left, "right"), (&right, "left")];
     let memories = ends.map(|(end, _)| [memory(end, 1, COUNT), memory(end, 2, COUNT)]);
     let transfers = ends.map(|(end, peer)| end.create_transfer(peer).expect("it is up"));
@@ -168,18 +220,18 @@ fn many_messages_of_both_ends_pass_each_other() {
 
 #[test]
 fn a_session_reaches_itself() {
-    let itself = open(options(true).accept_all(true).name("itself"));
+    let itself = open(options(Require).accept_all(true).name("itself"));
     let info = itself.listen().expect("listen");
     itself.load_remote_conn_info("mirror", &info).expect("own bytes load");
     itself.connect("mirror").expect("it accepts every peer");
-    assert!(is_authenticated(&itself));
+    assert!(is_encrypted(&itself));
     write_and_read((&itself, "itself"), (&itself, "mirror"), LONG);
 }
 
 #[test]
 fn groups_move_bytes_between_their_devices() {
     let group = |name| {
-        Session::new(options(true).emulated_gpus(2).name(name).all_devices(true))
+        Session::new(options(Require).emulated_gpus(2).name(name).all_devices(true))
             .expect("ordinary memory")
     };
     let (left, right) = (group("left"), group("right"));
@@ -214,7 +266,7 @@ struct ProxiedSessions {
 
 impl ProxiedSessions {
     fn new() -> Self {
-        let [left, right, witness] = [(); 3].map(|()| open(options(true)));
+        let [left, right, witness] = [(); 3].map(|()| open(options(Require)));
         let info = right.listen().expect("listen");
         join_by((&witness, "witness"), (&right, "right"), &info);
         let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
@@ -239,7 +291,7 @@ impl ProxiedSessions {
         let (right, witness) = ((&self.right, "right"), (&self.witness, "witness"));
         message(witness, right, SHORT, 8);
         write_and_read(right, witness, LONG);
-        assert!(is_authenticated(&self.witness));
+        assert!(is_encrypted(&self.witness));
         self.connect_again();
         message((&self.left, "left"), right, SHORT, 9);
     }
@@ -321,18 +373,29 @@ fn records_of_an_earlier_connection_are_not_taken() {
     proxied.goes_on();
 }
 
-/// The wish is part of what the hello proves, so an attacker on the way cannot remove it.
+/// The first of each kind is changed on its way. Both ends learn of it.
 #[test]
-fn a_hello_that_was_changed_is_refused() {
-    let [left, right] = [(); 2].map(|()| open(options(true)));
+fn an_exchange_of_keys_that_was_changed_is_refused() {
+    let [left, right] = [(); 2].map(|()| open(options(Require)));
     let info = right.listen().expect("listen");
     let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
     let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
     left.load_remote_conn_info("right", &info).expect("own bytes load");
-    for word in [(Direction::ToListener, kind::HELLO), (Direction::ToConnector, kind::WELCOME)] {
-        proxy.tamper(word.0, word.1, Tampering::Flip);
+    for (direction, kind) in [
+        (Direction::ToConnector, kind::CHALLENGE),
+        (Direction::ToListener, kind::OPENING),
+        (Direction::ToListener, kind::TLS),
+        (Direction::ToConnector, kind::TLS),
+        (Direction::ToListener, kind::RECORD),
+        (Direction::ToConnector, kind::RECORD),
+    ] {
+        proxy.tamper(direction, kind, Tampering::Flip);
         let error = left.connect("right").expect_err("the frame was changed");
-        assert!(matches!(error, Error::Handshake { .. }), "{word:?}: {error}");
+        let is_typed = matches!(
+            error,
+            Error::Handshake { .. } | Error::Encryption { .. } | Error::PeerGone { .. }
+        );
+        assert!(is_typed && error.id().is_some(), "{direction:?} {kind}: {error}");
         assert!(proxy.wait_until_tampered(PATIENCE));
     }
 }
@@ -340,8 +403,7 @@ fn a_hello_that_was_changed_is_refused() {
 /// What the option is for: without it, no end notices.
 #[test]
 fn without_it_a_changed_byte_goes_unnoticed() {
-    let [left, right] =
-        [(); 2].map(|()| open(options(false).link_bytes(LinkBytes::Most(u64::MAX))));
+    let [left, right] = [(); 2].map(|()| open(options(Off).link_bytes(LinkBytes::Most(u64::MAX))));
     let info = right.listen().expect("listen");
     let proxy = LinkProxy::start(tcpx_tests::control_addresses(&info)[0]);
     let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
