@@ -1,6 +1,6 @@
 """Packs a wheel: python3 wheel.py TREE TAG GLIBC OUT
 
-TREE has METADATA, and the folders `package`, whose contents are installed as they lie there,
+TREE has METADATA, perhaps entry_points.txt, and the folders `package`, whose contents are installed as they lie there,
 `licenses`, and perhaps `scripts`, whose programs are put on the path. TAG says for which Python it
 is, as py3-none, and GLIBC which C library it needs, as 2.28. The wheel's path is printed. It is the
 same, to the byte, for the same files.
@@ -40,6 +40,9 @@ def contents(tree, tag):
         for file, path in files_of(tree / folder):
             files[f"{place}{path}"] = file.read_bytes()
     files[f"{stem}.dist-info/METADATA"] = metadata.encode()
+    entry_points = tree / "entry_points.txt"
+    if entry_points.exists():
+        files[f"{stem}.dist-info/entry_points.txt"] = entry_points.read_bytes()
     files[f"{stem}.dist-info/WHEEL"] = WHEEL.format(tag=tag).encode()
     return stem, files
 

@@ -46,6 +46,9 @@ class Agent:
     Raises `ConfigError` for options that do not fit, and where the plugin cannot be used.
     """
 
+    # Until the session is there.
+    _closed = True
+
     def __init__(
         self,
         name: str | None = None,
@@ -78,7 +81,6 @@ class Agent:
         options = dict(locals())
         for own in ("self", "name"):
             del options[own]
-        self._closed = True
         if name is None:
             name = f"{socket.gethostname()[:32]}-{os.getpid()}-{next(_numbers)}"
         self.name: str = name

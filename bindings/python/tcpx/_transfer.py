@@ -124,7 +124,7 @@ class Transfer:
             if not future.done():
                 future.set_result(None)
 
-        self._callbacks.append(lambda: call_in(loop, wake))
+        self._when_done(lambda: call_in(loop, wake))
         if self._done:
             # Another thread has seen the end meanwhile.
             return
@@ -134,6 +134,21 @@ class Transfer:
             # The task is cancelled.
             self.cancel()
             raise
+
+    def _when_done(self, callback: Callable[[], None]) -> None:
+        """Has the end call back, once, in the thread that sees it: at once if it was seen."""
+        self._callbacks.append(callback)
+        if self._done:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        """Calls all back that wait. Each is taken out by one thread."""
+        while True:
+            try:
+                callback = self._callbacks.pop(0)
+            except IndexError:
+                return
+            callback()
 
     def _look(self) -> None:
         """Takes over the end of the operation, if it has ended."""
@@ -159,9 +174,7 @@ class Transfer:
         if self._operation is not None:
             self._operation.release()
         self._keeps.clear()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+        self._call_back()
 
     def __repr__(self) -> str:
         if not self._done:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import subprocess
 import sys
 import time
@@ -57,7 +58,7 @@ async def measure(address: bytes, descriptor: bytes, nbytes: int, seconds: float
         buffer = agent.export(tensor)
         print(f"{nbytes} bytes, {kind}, between two processes")
         for name, move in (("write", agent.write), ("read", agent.read)):
-            rate = await speed(lambda move=move: move(buffer, descriptor), nbytes, seconds)  # type: ignore[misc]
+            rate = await speed(functools.partial(move, buffer, descriptor), nbytes, seconds)
             print(f"{name}: {rate:.2f} GB/s")
         view[:] = bytes(nbytes)
         await agent.read(buffer, descriptor)

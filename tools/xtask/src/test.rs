@@ -129,6 +129,18 @@ const STEPS: &[TestStep] = &[
         "tools/scripts/inserted_faults.py --check",
     ),
     step(
+        "adapters",
+        Tier::Nightly,
+        "the Python package below unmodified PyTorch, Ray and vLLM",
+        "tools/scripts/python-adapters.sh all",
+    ),
+    step(
+        "python-soak",
+        Tier::Nightly,
+        "ten minutes of everything in Python: memory, threads and descriptors stay as they are",
+        "tools/scripts/python-test.sh soak 600",
+    ),
+    step(
         "conversations",
         Tier::Nightly,
         "millions of conversations of two peers",

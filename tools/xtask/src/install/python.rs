@@ -37,6 +37,7 @@ impl PythonPackage {
         let linker = Linker::find(self.glibc)?;
         let home = root.join("bindings/python");
         let tree = WheelTree::new(&home.join("METADATA"))?;
+        tree.add_entry_points(&home.join("entry_points.txt"))?;
         tree.add_package(&home.join("tcpx"), &["py", "pyi", "typed"])?;
 
         let words = ["--package", "tcpx-python", "--lib", "--profile", &self.profile];

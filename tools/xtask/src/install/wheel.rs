@@ -22,6 +22,11 @@ impl WheelTree {
         Ok(Self { folder })
     }
 
+    /// Adds the list of what other packages find in this one.
+    pub(super) fn add_entry_points(&self, from: &Path) -> Result<(), InstallError> {
+        file::copy(from, &self.folder.path().join("entry_points.txt"))
+    }
+
     /// Returns the folder for licences.
     pub(super) fn licenses(&self) -> PathBuf {
         self.folder.path().join("licenses")

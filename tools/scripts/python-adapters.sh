@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Tests the adapters of the Python package below unmodified PyTorch, Ray and vLLM, on CPUs:
+#   tools/scripts/python-adapters.sh all          builds the wheel first
+#   tools/scripts/python-adapters.sh WHEEL        the wheel is from cargo xtask python
+#   TCPX_ADAPTERS="torch ray" ...                 these alone
+# Needs Python 3.12 and 10 GB on disk. What cannot be installed is skipped, with the reason.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+tests=$PWD/bindings/python/tests/adapters
+wanted=${TCPX_ADAPTERS:-torch ray vllm}
+
+if [[ ${1:?all, or a wheel} == all ]]; then
+    wheel=$(cargo xtask python --profile release --out "$target/python")
+else
+    wheel=$1
+fi
+wheel=$(realpath "$wheel")
+for variable in "${!TCPX_@}"; do unset "$variable"; done
+export TCPX_LISTEN=127.0.0.1:0 PYTHONDONTWRITEBYTECODE=1
+
+python=
+for candidate in python3.12 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.12.*/bin/python python3; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null; then
+        python=$candidate
+        break
+    fi
+done
+if [[ -z $python ]]; then
+    echo "skipped: there is no Python 3.12 here"
+    exit 0
+fi
+
+# Makes the environment $1 unless it is there, and installs the wheel. The function $2 fills a new one.
+environment() {
+    local folder=$target/adapters-$1
+    if [[ ! -e $folder/complete ]]; then
+        rm -rf "$folder"
+        "$python" -m venv "$folder"
+        "$folder/bin/pip" install -q --retries 1 --timeout 60 uv pytest || return 1
+        "$2" "$folder/bin/uv" pip install -q --python "$folder/bin/python" || return 1
+        touch "$folder/complete"
+    fi
+    "$folder/bin/uv" pip install -q --python "$folder/bin/python" --reinstall --no-deps "$wheel"
+}
+
+with_ray() { "$@" numpy torch==2.15.0 ray==2.60.0; }
+
+# Of what vLLM asks for, what its weight transfer imports on a CPU: no kernels for GPUs.
+with_vllm() {
+    "$@" numpy torch==2.14.0 torchvision==0.29.0 'transformers>=5.16.1,<5.21.0' 'setuptools<81' numba==0.65.0 \
+        compressed-tensors==0.17.0 depyf==0.20.0 lark==1.2.2 apache-tvm-ffi==0.1.11 'llguidance<1.8.0' \
+        aiohttp anthropic blake3 cachetools cbor2 certifi cloudpickle einops fastapi huggingface_hub ijson jsonschema mcp \
+        mistral_common model-hosting-container-standards msgspec ninja openai openai-harmony opentelemetry-api \
+        opentelemetry-exporter-otlp opentelemetry-sdk opentelemetry-semantic-conventions-ai orjson oss-harmony \
+        partial-json-parser pillow prometheus-fastapi-instrumentator prometheus_client protobuf psutil py-cpuinfo \
+        pybase64 pydantic python-json-logger pyyaml pyzmq regex requests safetensors sentencepiece setproctitle six \
+        starlette tiktoken tokenizers tqdm uvloop watchfiles || return 1
+    "$@" --no-deps vllm==0.33.0
+}
+
+run() { (cd "$target/adapters-$1" && bin/python -m pytest -q -rs -p no:cacheprovider "${@:2}"); }
+
+if [[ $wanted == *torch* || $wanted == *ray* ]]; then
+    if environment ray with_ray; then
+        [[ $wanted != *torch* ]] || run ray "$tests/test_torch_transport.py"
+        [[ $wanted != *ray* ]] || run ray "$tests/test_ray.py"
+    else
+        echo "skipped: torch and Ray cannot be installed"
+    fi
+fi
+if [[ $wanted == *vllm* ]]; then
+    if environment vllm with_vllm; then
+        run vllm "$tests/test_vllm.py"
+    else
+        echo "skipped: vLLM cannot be installed"
+    fi
+fi
