@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use tcpx_core::Encryption::{Off, Prefer, Require};
 use tcpx_core::{
     Access, Departure, Device, Encryption, EncryptionProblem, Error, ExportOptions, LinkBytes,
-    MemoryAddress, MemoryId, MemoryRange, MemoryType, OperationKind, Post, RemoteAccess,
-    RemoteRange, Session, SessionOptions,
+    MemoryAddress, MemoryId, MemoryRange, MemoryType, OperationKind, PluginChoice, Post,
+    RemoteAccess, RemoteRange, Session, SessionOptions, SettingProblem,
 };
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
@@ -139,6 +139,27 @@ fn everything_travels_between_settings_that_fit_and_nothing_between_others() {
         }
         left_session.disconnect("right").expect("both say goodbye");
     }
+}
+
+/// A transport that has no way to encrypt: a session that must is not made, and one that prefers to
+/// says to its peers that it does not.
+#[test]
+fn a_transport_that_cannot_encrypt_is_never_taken_for_one_that_does() {
+    let over_another = |encryption| {
+        let plugin = PluginChoice::Path(tcpx_tests::null::plugin());
+        Session::new(options(encryption).plugin(plugin).preflight(false))
+    };
+    let error = over_another(Require).expect_err("it cannot");
+    let is_typed = |error: &Error| {
+        matches!(error, Error::Setting { problem: SettingProblem::CannotEncrypt { .. }, .. })
+    };
+    assert!(is_typed(&error) && error.to_string().ends_with("[TCPX-744]"), "{error}");
+    let prefers = over_another(Prefer).expect("it goes without");
+    let requires = open(options(Require));
+    let info = prefers.listen().expect("listen");
+    requires.load_remote_conn_info("plain", &info).expect("own bytes load");
+    let error = requires.connect("plain").expect_err("it would not be encrypted").to_string();
+    assert!(error.contains("encryption = require here, off there"), "{error}");
 }
 
 /// Two sessions whose settings contradict each other: the one that connects says nothing.
