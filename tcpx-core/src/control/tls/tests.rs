@@ -1,5 +1,6 @@
 //! Tests of both ends of an exchange of keys, without a socket.
 
+use proptest::prelude::*;
 use tcpx_protocol::frames::hello::Role;
 use tcpx_protocol::frames::inbound::Inbound;
 
@@ -126,4 +127,25 @@ fn a_handshake_takes_a_bounded_number_of_bytes() {
     }
     assert!(matches!(outcome, Err(EncryptionProblem::Handshake(_))), "{outcome:?}");
     assert!(said <= MAX_HANDSHAKE_BYTES + 1000, "{said}");
+}
+
+proptest! {
+    /// Bytes that no end of TLS has said, behind any number of those that one has.
+    #[test]
+    fn any_bytes_are_refused_or_waited_for(
+        own in 0..3000usize, bytes in proptest::collection::vec(any::<u8>(), 1..300),
+    ) {
+        let [ours, theirs] = [key(), key()];
+        let mut connector = connect(&ours, theirs.session()).unwrap();
+        let mut listener = listen(&theirs).unwrap();
+        let said = connector.take_output();
+        let heard = listener.read(&said[..own.min(said.len())]);
+        // A connector that has read all of this is done. Chance does not find the last 16 bytes.
+        let mut said = listener.take_output();
+        said.truncate(said.len().saturating_sub(16));
+        let _ = heard.and_then(|()| listener.read(&bytes));
+        let _ = connector.read(&said[..own.min(said.len())]).and_then(|()| connector.read(&bytes));
+        prop_assert!(!listener.is_done() && !connector.is_done());
+        prop_assert!(listener.finish().is_err() && connector.finish().is_err());
+    }
 }
