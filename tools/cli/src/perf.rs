@@ -7,7 +7,7 @@
 //!   that compute meanwhile
 //! - `one_sided`: writes and reads of the server's memory; `notifications`: round trips of
 //!   notifications
-//! - `pairs`: every GPU with every NIC
+//! - `variants`: every GPU with every NIC, or in clear and encrypted, one after the other
 //! - `incast`: several clients of one server; `barrier`: the barrier between them
 //! - `data_path`: a path for the bytes; `session_path` and `baseline` are the two kinds
 //! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them;
@@ -37,7 +37,6 @@ mod nic_traffic;
 mod notifications;
 mod one_sided;
 mod output;
-mod pairs;
 mod pattern;
 mod plan;
 mod posts;
@@ -51,6 +50,7 @@ mod table;
 mod test_buffer;
 mod throughput;
 mod times;
+mod variants;
 mod wrapping;
 
 pub(crate) use args::PerfArgs;

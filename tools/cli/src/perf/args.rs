@@ -153,6 +153,12 @@ pub(crate) struct PerfArgs {
     #[arg(long, conflicts_with_all = ["clients", "html"])]
     pub(super) pairs: bool,
 
+    /// Measure in clear, then encrypted (encryption = require at both ends), each with sessions of
+    /// its own. The ratio is of the rates, or of the times of round trips. A server is there
+    /// --forever
+    #[arg(long, conflicts_with_all = ["clients", "html", "pairs"])]
+    pub(super) encrypt: bool,
+
     /// Print one JSON object instead of a table; of several sizes its figures are those of the
     /// largest, and the list "sweep" has every size
     #[arg(long)]
@@ -251,8 +257,8 @@ impl PerfArgs {
                     .into(),
             ));
         }
-        if self.pairs && self.ends.role() == Role::Server {
-            return Err(Failure::Usage("--pairs is for the client".into()));
+        if (self.pairs || self.encrypt) && self.ends.role() == Role::Server {
+            return Err(Failure::Usage("--pairs and --encrypt are for the client".into()));
         }
         Ok(clients.into())
     }

@@ -2,15 +2,15 @@
 
 use super::args::PerfArgs;
 use super::both_ends::{measure_ends, outcome};
-use super::pairs;
+use super::variants;
 use crate::failure::Failure;
 
 /// Measures, and prints the report.
 pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let output = args.output();
     output.check_page()?;
-    if args.pairs {
-        return pairs::measure(args, output.format);
+    if args.pairs || args.encrypt {
+        return variants::measure(args, output.format);
     }
     measure_ends(args, &output, |report| {
         output.end(&report)?;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tcpx_core::{DEFAULT_CHUNK_BYTES, PluginChoice, SessionOptions, UnpackChoice};
+use tcpx_core::{DEFAULT_CHUNK_BYTES, Encryption, PluginChoice, SessionOptions, UnpackChoice};
 
 use super::isolation;
 use super::memory_choice::{Memory, MemoryChoice};
@@ -67,6 +67,10 @@ pub(crate) struct SessionArgs {
     /// Values that both ends should use.
     #[arg(skip)]
     pair: Option<GpuNicPair>,
+
+    /// Encryption that both ends should use, whatever the environment says.
+    #[arg(skip)]
+    encryption: Option<Encryption>,
 }
 
 /// A GPU and a NIC. Without a GPU, memory is the host's.
@@ -88,6 +92,8 @@ pub(crate) struct SessionRequest {
     pub(crate) unpack: Option<String>,
     /// GPU and NIC that the server should use, if it was given none.
     pub(crate) pair: Option<GpuNicPair>,
+    /// Name of the setting that the server should use too, if the client measures both.
+    pub(crate) encryption: Option<String>,
 }
 
 /// Options and memory of a session.
@@ -102,6 +108,11 @@ impl SessionArgs {
     pub(crate) fn use_pair(&mut self, pair: GpuNicPair) {
         (self.gpu, self.nic) = (pair.gpu, vec![pair.nic.clone()]);
         self.pair = Some(pair);
+    }
+
+    /// Sets the encryption that both ends use.
+    pub(crate) fn use_encryption(&mut self, encryption: Encryption) {
+        self.encryption = Some(encryption);
     }
 
     /// Returns the setup by flags, then environment, then defaults.
@@ -122,6 +133,9 @@ impl SessionArgs {
         }
         if let Some(channels) = self.channels {
             options.channels = Some(channels);
+        }
+        if let Some(encryption) = self.encryption {
+            options.encryption = encryption;
         }
         // A command shows the channels that it connects, so all must be connected.
         options.connect_channels = true;
@@ -156,6 +170,7 @@ impl SessionArgs {
             memory,
             unpack: self.unpack.or(of_variable).map(|unpack| unpack.to_string()),
             pair: self.pair.clone(),
+            encryption: self.encryption.map(|encryption| encryption.to_string()),
         }
     }
 
@@ -187,6 +202,11 @@ impl SessionArgs {
                 setup.options.nics = vec![nic.clone()];
             }
             setup.options.gpu = *gpu;
+        }
+        if let Some(name) = &request.encryption {
+            setup.options.encryption = name.parse().map_err(|error| {
+                Failure::RefusedHere(format!("the client asks for encryption {name:?}: {error}"))
+            })?;
         }
         setup.options.chunk_bytes = request.chunk_bytes;
         setup.options.channels = asked.or(setup.options.channels);
@@ -253,6 +273,7 @@ pub(crate) fn test_session() -> (tcpx_core::Session, SessionRequest) {
         memory: Memory::Emulated,
         unpack: None,
         pair: None,
+        encryption: None,
     };
     (tcpx_core::Session::new(options).unwrap(), request)
 }
@@ -272,6 +293,7 @@ mod tests {
             channels: None,
             isolate: false,
             pair: None,
+            encryption: None,
         }
     }
 
@@ -282,6 +304,7 @@ mod tests {
             memory: Memory::Host,
             unpack: None,
             pair: None,
+            encryption: None,
         }
     }
 

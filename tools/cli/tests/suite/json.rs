@@ -52,6 +52,7 @@ fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
         &["perf", "--bidir", "--duration", "0.1", "--size", "64K"],
         &["perf", "--latency", "--notify", "--iters", "9"],
         &["perf", "--pairs", "--nic", "lo", "--size", "4K", "--iters", "2"],
+        &["perf", "--encrypt", "--size", "4K", "--iters", "2"],
         &["transfer"],
         &["connect"],
     ] {
@@ -61,12 +62,13 @@ fn every_member_is_documented_and_every_object_says_where_it_comes_from() {
         assert_eq!(object["tcpx"]["version"], env!("CARGO_PKG_VERSION"), "{words:?}");
         assert!(object["tcpx"]["unix_time"].as_u64().is_some_and(|time| time > 1_600_000_000));
         assert!(object["tcpx"]["host"].is_string());
-        let is_run = words[0] == "perf" && !words.contains(&"--pairs");
+        let is_of_variants = ["--pairs", "--encrypt"].iter().any(|flag| words.contains(flag));
+        let is_run = words[0] == "perf" && !is_of_variants;
         assert!(object["seed"].is_string() || !is_run, "{words:?}");
         let definition = match words {
             ["doctor", "--env"] => "doctor_env",
             ["conformance", "--list"] => "conformance_list",
-            ["perf", "--pairs", ..] => "perf_pairs",
+            ["perf", "--pairs" | "--encrypt", ..] => "perf_variants",
             words => words[0],
         };
         schema::check(&schema, definition, &object)

@@ -180,6 +180,39 @@ fn every_pair_is_measured_in_one_run() {
 }
 
 #[test]
+fn clear_and_encrypted_sessions_are_measured_in_one_run() {
+    for kind in [&[][..], &["--latency"], &["--op", "read"]] {
+        let words = [&["perf", "--encrypt", "--size", "4K,1M", "--iters", "4"], kind].concat();
+        let object = Tcpx::new(&[&words[..], &["--json"]].concat()).run().json();
+        let [clear, encrypted] = object["encryptions"].as_array().unwrap().as_slice() else {
+            panic!("{object}")
+        };
+        assert_eq!(
+            (&clear["encryption"], &encrypted["encryption"]),
+            (&"off".into(), &"require".into())
+        );
+        assert_eq!((&clear["verified"], &encrypted["verified"]), (&true.into(), &true.into()));
+        let table = Tcpx::new(&words).run();
+        let ratios: Vec<_> =
+            table.stdout.lines().skip(1).map(|line| line.split_whitespace().last()).collect();
+        let [Some("-"), Some("-"), Some(small), Some(large)] = ratios[..] else {
+            panic!("{table}")
+        };
+        assert!(
+            [small, large].iter().all(|it| it.parse::<f64>().is_ok_and(|it| it > 0.0)),
+            "{table}"
+        );
+    }
+    let server = Server::start(&["perf", "server", "--forever"]);
+    let csv = server.client(&["perf", "--encrypt", "--csv", "--size", "4K"]).run();
+    assert_eq!(csv.status, Some(0), "{csv}");
+    let first: Vec<&str> = csv.stdout.lines().filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(first, ["encryption", "off", "require"]);
+    server.running.process.signal(Signal::KILL);
+    server.finish();
+}
+
+#[test]
 fn measuring_over_ipv6_works() {
     if !has_ipv6() {
         return;
@@ -202,6 +235,8 @@ fn flags_that_do_not_go_together_are_refused() {
         &["server", "--clients", "2", "--forever"],
         &["--csv", "--json"],
         &["server", "--pairs"],
+        &["server", "--encrypt"],
+        &["--pairs", "--encrypt"],
         &["--pairs", "--html", "x"],
         &["--sweep", "64K..4K"],
         &["--duration", "0"],
