@@ -2,6 +2,7 @@
 # Tests the Python package as users get it, from its wheel in fresh environments:
 #   tools/scripts/python-test.sh all               builds the wheel, and tests it with each Python from 3.10 on that is here
 #   tools/scripts/python-test.sh WHEEL [PYTHON...] the wheel is from cargo xtask python
+# With TCPX_TEST_LARGE=1 a GiB moves as well, and TCPX_SOAK_SECONDS is the length of the soak at the end, 20 without it.
 #   tools/scripts/python-test.sh soak SECONDS      builds it, and does everything over and over: memory, threads and
 #                                            descriptors must stay as they are
 # Where packages of PyPI cannot be installed it says that it is skipped.
@@ -38,7 +39,9 @@ environment() {
 }
 
 # Nothing of the caller's environment chooses another plugin, settings or a GPU.
+soak=${TCPX_SOAK_SECONDS:-20} large=${TCPX_TEST_LARGE:-}
 for variable in "${!TCPX_@}"; do unset "$variable"; done
+[[ -z $large ]] || export TCPX_TEST_LARGE=$large
 export TCPX_LISTEN=127.0.0.1:0 PYTHONDONTWRITEBYTECODE=1
 
 if [[ ${1:?all, soak or a wheel} == soak ]]; then
@@ -82,6 +85,6 @@ for python in "${found[@]}"; do
         bin=$folder/bin/python
         "$bin" -m tcpx.demo --seconds 0.5
         echo "-- leaks"
-        "$bin" "$tests/soak.py" "${TCPX_SOAK_SECONDS:-20}"
+        "$bin" "$tests/soak.py" "$soak"
     fi
 done

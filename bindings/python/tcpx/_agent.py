@@ -7,25 +7,18 @@ import atexit
 import itertools
 import os
 import socket
-import time
 import warnings
 import weakref
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 
 from . import _native
-from ._arrivals import Arrivals
 from ._errors import Closed, ConfigError, Timeout
 from ._loops import Loops
 from ._memory import Access, Buffer, Region, Remote, RemoteLike, range_of, remote_of
 from ._peers import Notification, Notifications, Peer, PeerLike
 from ._transfer import Transfer
-
-# Number of events that are taken out at a time.
-_MOST = 256
-# Operations under way from which a new one looks which have ended: programs need not wait for all.
-_MANY = 64
+from ._under_way import UnderWay
 
 _numbers = itertools.count(1)
 _live: weakref.WeakSet[Agent] = weakref.WeakSet()
@@ -91,15 +84,8 @@ class Agent:
         self._exports: set[Buffer] = set()
         # Names of peers by the owner that their descriptors name.
         self._owners: dict[bytes, str] = {}
-        self._contexts = itertools.count(1)
-        # Everything that has not ended, so that it goes on when the program drops it.
-        self._under_way: dict[int, Transfer] = {}
-        # How many are under way when it pays to look which have ended.
-        self._tidy_at = _MANY
-        self._arrivals = Arrivals(self._session)
-        self._notes: deque[Notification] = deque()
-        self._note_waiters: list[Callable[[], None]] = []
         self._loops = Loops(self)
+        self._under_way = UnderWay(self._session, self._loops)
         _live.add(self)
 
     # Peers
@@ -121,7 +107,7 @@ class Agent:
         """
         name, owner = self._session.add(address, name)
         self._owners[owner] = name
-        self._arrivals.add_peer(name)
+        self._under_way.arrivals.add_peer(name)
         return Peer(self, name)
 
     def peer(self, name: str) -> Peer:
@@ -135,8 +121,8 @@ class Agent:
         not added is waited for. Ends with `PeerLost` when it cannot be reached within
         `connect_timeout_ms`.
         """
-        transfer = Transfer(self, next(self._contexts), str(peer), None)
-        self._begin(transfer)
+        transfer = Transfer(self, self._under_way.context(), str(peer), None)
+        self._under_way.begin(transfer)
         return transfer
 
     def disconnect(self, peer: PeerLike) -> None:
@@ -225,18 +211,18 @@ class Agent:
         locals_ = local if isinstance(local, (list, tuple)) else (local,)
         ranges = [self._range(each, keeps) for each in locals_]
         name = self._owner(remotes) if peer is None else str(peer)
-        context = next(self._contexts)
+        context = self._under_way.context()
         transfer = Transfer(self, context, name, None)
         transfer._keeps = keeps
-        self._under_way[context] = transfer
+        self._under_way.keep(transfer)
         try:
             transfer._operation = self._session.post_access(
                 is_read, name, ranges, [range_of(each) for each in remotes], notify, timeout, context
             )
         except BaseException:
-            del self._under_way[context]
+            self._under_way.forget(transfer)
             raise
-        self._tidy()
+        self._under_way.tidy()
         return transfer
 
     def send(
@@ -278,9 +264,9 @@ class Agent:
         if memory.readonly and not is_send:
             # Refused here rather than when the peer is up.
             memory.check_writable()
-        transfer = Transfer(self, next(self._contexts), name, start)
+        transfer = Transfer(self, self._under_way.context(), name, start)
         transfer._keeps = keeps
-        self._begin(transfer)
+        self._under_way.begin(transfer)
         return transfer
 
     def _range(self, local: object, keeps: list[_native.Memory]) -> tuple[_native.Memory, int, int]:
@@ -328,69 +314,7 @@ class Agent:
 
     def wait_notification(self, timeout: float | None = None) -> Notification:
         """Waits for a notification, for at most `timeout` seconds. Raises `Timeout`, `Closed`."""
-        if self._notes:
-            return self._notes.popleft()
-        return Notification(*self._session.wait_notification(timeout))
-
-    def _take_note(self) -> Notification | None:
-        if not self._notes:
-            notes = self._session.poll_notifications(_MOST)
-            self._notes.extend(Notification(*note) for note in notes)
-        return self._notes.popleft() if self._notes else None
-
-    # Progress
-
-    def _begin(self, transfer: Transfer) -> None:
-        """Starts a transfer, at once or when its peer is up."""
-        self._under_way[transfer._context] = transfer
-        self._arrivals.add(transfer)
-        if transfer._operation is None and not transfer._done:
-            loop = asyncio._get_running_loop()
-            if loop is not None:
-                self._loops.watch(loop)
-        self._tidy()
-
-    def _wait_for_start(self, transfer: Transfer, timeout: float | None) -> float | None:
-        """Waits until a transfer's peer is up. Returns what is left of the time."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while not transfer._done and transfer._operation is None:
-            self._drain()
-            if transfer._done or transfer._operation is not None:
-                break
-            if deadline is not None and time.monotonic() >= deadline:
-                state = self._session.peer_state(transfer._peer)[0]
-                raise Timeout(f"peer {transfer._peer} is {state} after {timeout} s")
-            self._session.wait_event()
-        return None if deadline is None else max(deadline - time.monotonic(), 0.0)
-
-    def _is_alone(self) -> bool:
-        """Returns whether nothing else is under way."""
-        return len(self._under_way) == 1
-
-    def _forget(self, transfer: Transfer) -> None:
-        self._under_way.pop(transfer._context, None)
-
-    def _tidy(self) -> None:
-        """Takes over what has ended without being waited for."""
-        if len(self._under_way) >= self._tidy_at:
-            self._drain()
-            # As many again may come before the next look, so a look costs little for each.
-            self._tidy_at = max(_MANY, 2 * len(self._under_way))
-
-    def _drain(self) -> None:
-        """Takes events out, and wakes those who wait for them."""
-        more = True
-        while more:
-            ended, more = self._session.poll_events(_MOST)
-            for context, error in ended:
-                transfer = self._under_way.get(context)
-                if transfer is not None:
-                    transfer._finish(error)
-        self._arrivals.advance()
-        if self._note_waiters:
-            waiters, self._note_waiters = self._note_waiters, []
-            for wake in waiters:
-                wake()
+        return self._under_way.wait_note(timeout)
 
     # End
 
@@ -427,14 +351,8 @@ class Agent:
 
     def _end(self) -> None:
         """Ends what waits for something of this agent, after the session."""
-        for transfer in list(self._under_way.values()):
-            transfer._look()
-            transfer._finish(Closed("the agent was closed"))
-        self._arrivals.clear()
+        self._under_way.end()
         self._exports.clear()
-        waiters, self._note_waiters = self._note_waiters, []
-        for wake in waiters:
-            wake()
         self._loops.close()
 
     def __enter__(self) -> Agent:

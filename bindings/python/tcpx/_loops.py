@@ -41,7 +41,7 @@ class Loops:
         if agent is None or agent.is_closed:
             loop.remove_reader(descriptor)
         else:
-            agent._drain()
+            agent._under_way.drain()
 
     def close(self) -> None:
         """Has all loops forget the agent."""

@@ -66,7 +66,7 @@ class Notifications:
     async def __anext__(self) -> Notification:
         agent = self._agent
         while True:
-            note = None if agent._closed else agent._take_note()
+            note = None if agent._closed else agent._under_way.take_note()
             if note is not None:
                 return note
             if agent._closed:
@@ -78,18 +78,18 @@ class Notifications:
             def wake(loop: asyncio.AbstractEventLoop = loop, it: asyncio.Future[None] = future) -> None:
                 call_in(loop, lambda: None if it.done() else it.set_result(None))
 
-            agent._note_waiters.append(wake)
+            agent._under_way.note_waiters.append(wake)
             # One may have come while this one began to wait, and another loop have been woken.
-            note = agent._take_note()
+            note = agent._under_way.take_note()
             if note is not None:
-                if wake in agent._note_waiters:
-                    agent._note_waiters.remove(wake)
+                if wake in agent._under_way.note_waiters:
+                    agent._under_way.note_waiters.remove(wake)
                 return note
             try:
                 await future
             finally:
-                if wake in agent._note_waiters:
-                    agent._note_waiters.remove(wake)
+                if wake in agent._under_way.note_waiters:
+                    agent._under_way.note_waiters.remove(wake)
 
     def __iter__(self) -> Notifications:
         return self

@@ -88,7 +88,7 @@ class Transfer:
         ended. `Timeout` may also say only that it goes on: `done()` tells.
         """
         if not self._done and self._operation is None:
-            timeout = self._agent._wait_for_start(self, timeout)
+            timeout = self._agent._under_way.wait_for_start(self, timeout)
         operation = self._operation
         if not self._done and operation is not None:
             try:
@@ -106,7 +106,7 @@ class Transfer:
     def __await__(self) -> Generator[object, None, None]:
         if not self._done:
             operation = self._operation
-            if operation is not None and self._agent._is_alone():
+            if operation is not None and self._agent._under_way.is_alone():
                 if operation.wait_briefly(_SPIN):
                     self._look()
             while not self._done:
@@ -170,7 +170,7 @@ class Transfer:
         self._error = error
         self._done = True
         self._start = None
-        self._agent._forget(self)
+        self._agent._under_way.forget(self)
         if self._operation is not None:
             self._operation.release()
         self._keeps.clear()

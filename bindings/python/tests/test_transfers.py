@@ -2,6 +2,7 @@
 
 import asyncio
 import mmap
+import os
 import pickle
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import tcpx
 from conftest import PATIENCE
 
+# Read before the settings of the environment are dropped.
+IS_LARGE = "TCPX_TEST_LARGE" in os.environ
 SIZES = [1, 3, 4095, 4096, 65_537, 1 << 20, (16 << 20) + 3]
 
 
@@ -165,7 +168,7 @@ def test_what_is_not_waited_for_moves_and_is_forgotten(pair):
         assert posts < 1_000_000
     while here._under_way:
         here._session.wait_event()
-        here._drain()
+        here._under_way.drain()
     assert target == bytes(index % 256 for index in range(1000))
 
 
@@ -199,3 +202,21 @@ def test_two_agents_that_add_each_other_are_one_pair(agents):
         transfer.wait(PATIENCE)
     assert got == [b"rite", b"left"]
     assert (to_right.state, str(to_left)) == ("up", "left")
+
+
+@pytest.mark.skipif(not IS_LARGE, reason="a GiB is for the nightly tests")
+def test_a_gibibyte_and_more_moves(agents):
+    here, there = agents("here"), agents("there")
+    here.add(there.address)
+    nbytes = (1 << 30) + 5
+    sent, target = mmap.mmap(-1, nbytes), mmap.mmap(-1, nbytes)
+    block = pattern(1 << 20)
+    for at in range(0, nbytes, 1 << 24):
+        sent[at : at + 5] = block[:5]
+    sent[-5:] = b"12345"
+    with here.export(sent) as source, there.export(target) as exported:
+        here.write(source, exported.descriptor).wait(10 * PATIENCE)
+        assert target[:] == sent[:]
+        sent[:5] = b"other"
+        here.read(source, exported.descriptor).wait(10 * PATIENCE)
+        assert sent[:] == target[:]

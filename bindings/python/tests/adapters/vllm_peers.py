@@ -70,7 +70,8 @@ def answer(engine, model, name, *arguments):
         assert model.weights.keys() == expected.keys()
         for key, value in expected.items():
             assert torch.equal(model.weights[key].float(), value.float()), key
-        return model.calls
+        calls, model.calls = model.calls, 0
+        return calls
     else:
         getattr(engine, name)()
     return None
