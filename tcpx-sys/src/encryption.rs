@@ -1,5 +1,5 @@
-//! Addition to the table that only plugins of this project have: the symbol `tcpxCommEncryption_v1`.
-//! It has the sockets of a comm encrypted.
+//! Addition to the table that only plugins of this project have: the symbol
+//! `tcpxCommEncryption_v1`. It has the sockets of a comm encrypted.
 //!
 //! The v7 table has no room for a secret: its handle crosses the network as the caller sends it. A
 //! session gives both ends of a comm a secret that they derive from their encrypted link, and that

@@ -121,8 +121,8 @@ pub struct Plugin {
 
 impl Plugin {
     /// Opens `path` and checks symbol, members and name. An empty list of names accepts any name.
-    /// Finds the symbols [`HEALTH_SYMBOL`], [`READINESS_SYMBOL`] and [`ENCRYPTION_SYMBOL`] too, where
-    /// they exist. A symbol of one of these names that is not the struct counts as absent.
+    /// Finds the symbols [`HEALTH_SYMBOL`], [`READINESS_SYMBOL`] and [`ENCRYPTION_SYMBOL`] too,
+    /// where they exist. A symbol of one of these names that is not the struct counts as absent.
     ///
     /// # Errors
     /// One [`LoadError`] variant per cause.

@@ -66,6 +66,10 @@ pub struct Options {
     pub peer_timeout_ms: Option<u64>,
     /// Whether the session has a progress thread.
     pub progress_thread: bool,
+    /// Encryption, by name.
+    pub encryption: Option<String>,
+    /// Whether channels are made with the connection, and not when something needs them.
+    pub connect_channels: bool,
 }
 
 /// One command.

@@ -6,7 +6,8 @@
 //! are those by which later releases of NCCL find it. The others are additions of this project,
 //! because the table has no such questions, and its layout is not ours to change:
 //! `tcpxCommHealth_v1` says whether a comm on which nothing is posted is alive, `tcpxCommPoll_v1`
-//! says what to wait for, `tcpxCommEncryption_v1` has a comm encrypted. Programs that load the library for the table alone never look for them.
+//! says what to wait for, `tcpxCommEncryption_v1` has a comm encrypted. Programs that load the
+//! library for the table alone never look for them.
 //! The symbols live in a crate of their own because a library that links `tcpx-softnet` must not
 //! export them a second time.
 //!

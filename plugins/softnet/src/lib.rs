@@ -150,9 +150,9 @@
 //! its senders use Reno. Between hosts the system's choice holds.
 //!
 //! # Encryption
-//! [`comm_encryption`], a third addition to the table, has all encrypted that crosses the sockets of
-//! a comm. The caller gives both ends one secret, which never crosses the network. What a NIC places
-//! or reads where it lies cannot be encrypted.
+//! [`comm_encryption`], a third addition to the table, has all encrypted that crosses the sockets
+//! of a comm. The caller gives both ends one secret, which never crosses the network. What a NIC
+//! places or reads where it lies cannot be encrypted.
 //!
 //! # Zero-copy sends
 //! With [`Settings::zerocopy`] (`TCPX_SOFT_ZEROCOPY`) the system does not copy chunks, but reads

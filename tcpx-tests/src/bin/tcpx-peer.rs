@@ -192,6 +192,10 @@ fn session_options(options: Options) -> SessionOptions {
         Some(time) => Some(Duration::from_millis(time)),
     };
     session.progress_thread = options.progress_thread;
+    session.encryption = options
+        .encryption
+        .map_or(session.encryption, |name| name.parse().expect("tests know the settings' names"));
+    session.connect_channels = options.connect_channels;
     if std::env::var_os("TCPX_PEER_LOOPBACK").is_some() {
         session.advertise = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
     }

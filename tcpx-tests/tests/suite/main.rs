@@ -11,6 +11,7 @@ mod closing;
 mod control_link;
 mod data_path;
 mod deregistration;
+mod encrypted_channels;
 mod encrypted_link;
 mod failures;
 mod fake_gpu;

@@ -1,4 +1,4 @@
-//! What opens, and what does not.
+//! Tests of records: those that open, and those that do not.
 
 use proptest::prelude::*;
 

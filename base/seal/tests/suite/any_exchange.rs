@@ -16,7 +16,8 @@ const REPLY: &[u8] = b"reply";
 /// If a change is not noticed, or an error has no cause.
 pub(crate) fn check(data: &[u8]) {
     let secret = SharedSecret::new([3; 32]);
-    let suite = if data.len() % 2 == 0 { Suite::Aes256Gcm } else { Suite::ChaCha20Poly1305 };
+    let suite =
+        if data.len().is_multiple_of(2) { Suite::Aes256Gcm } else { Suite::ChaCha20Poly1305 };
     let mut changes = data.chunks(8);
     let offer = Offer::new(&secret, suite, HELLO).expect("random bytes");
     let (said, heard) = (*offer.bytes(), changed(offer.bytes(), changes.next()));

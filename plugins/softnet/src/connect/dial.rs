@@ -38,8 +38,8 @@ pub(crate) struct ConnectAttempt {
 }
 
 impl ConnectAttempt {
-    /// Starts the thread. It ends by itself after `timeout` at the latest. `secret`: what is to be
-    /// encrypted has it in common with the listener.
+    /// Starts the thread. It ends by itself after `timeout` at the latest. With a `secret`, which
+    /// the listener has too, all is encrypted.
     pub(crate) fn start(
         from: Ipv4Addr,
         handle: ListenHandle,

@@ -82,8 +82,8 @@ impl ListenComm {
         self.handle
     }
 
-    /// Has all encrypted that the peer's sockets carry. Returns false where that cannot be: `accept`
-    /// was called, or a NIC brings the bytes.
+    /// Has all encrypted that the peer's sockets carry. Returns false where that cannot be:
+    /// `accept` was called, or a NIC brings the bytes.
     pub(crate) fn encrypt(&mut self, secret: SharedSecret) -> bool {
         let can = matches!(self.phase, Phase::Open(_)) && self.steering.is_none();
         self.secret = Some(secret).filter(|_| can);

@@ -103,8 +103,8 @@ fn insert(tag: u32, comm: Comm) -> Result<Id, Failure> {
     })
 }
 
-/// Starts an attempt and returns the state word to keep in the caller's handle. `secret`: what is
-/// to be encrypted has it in common with the listener.
+/// Starts an attempt and returns the state word to keep in the caller's handle. With a `secret`,
+/// which the listener has too, all is encrypted.
 pub(crate) fn connect_start(
     dev: c_int,
     handle: &ListenHandle,
