@@ -1,15 +1,15 @@
-"""Packs a wheel: python3 wheel.py TREE TAG GLIBC OUT
+"""Packs a wheel: python3 wheel.py TREE TAG GLIBC PROCESSOR OUT
 
 TREE has METADATA, perhaps entry_points.txt, and the folders `package`, whose contents are installed as they lie there,
 `licenses`, and perhaps `scripts`, whose programs are put on the path. TAG says for which Python it
-is, as py3-none, and GLIBC which C library it needs, as 2.28. The wheel's path is printed. It is the
+is, as py3-none, GLIBC which C library it needs, as 2.28, and PROCESSOR which machine, as
+x86_64. The wheel's path is printed. It is the
 same, to the byte, for the same files.
 """
 
 import base64
 import hashlib
 import pathlib
-import platform
 import re
 import sys
 import zipfile
@@ -56,8 +56,8 @@ def record(files, own):
     return "".join(lines) + f"{own},,\n"
 
 
-def main(tree, tag, glibc, out):
-    tag = f"{tag}-manylinux_{glibc.replace('.', '_')}_{platform.machine()}"
+def main(tree, tag, glibc, processor, out):
+    tag = f"{tag}-manylinux_{glibc.replace('.', '_')}_{processor}"
     stem, files = contents(pathlib.Path(tree), tag)
     own = f"{stem}.dist-info/RECORD"
     files[own] = record(files, own).encode()

@@ -1,6 +1,7 @@
 //! Installation of the C library, with files for pkg-config and CMake. Packages of the backend for
 //! NIXL, of the command, and for Python.
 
+mod architecture;
 mod archive;
 mod build;
 mod command;
@@ -22,6 +23,7 @@ mod wheel;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use architecture::Architecture;
 pub(crate) use command::CommandPackages;
 use error::InstallError;
 pub(crate) use glibc::Glibc;
@@ -64,14 +66,14 @@ impl Installation {
     /// Builds and installs everything. A missing tool is an error before anything is built.
     pub(crate) fn install(&self, root: &Path) -> Result<String, InstallError> {
         tool::require(tool::BINUTILS)?;
-        let linker = shared::Linker::find(self.glibc)?;
+        let linker = shared::Linker::find(self.glibc, Architecture::HOST)?;
         let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
         let (shared, archive) = (work.path().join("shared"), work.path().join("archive"));
         let exports: Vec<&str> = EXPORTS.lines().collect();
 
         let built = match &self.archive {
             Some(archive) => build::given(root, archive)?,
-            None => build::build(root, &self.profile)?,
+            None => build::build(root, &self.profile, Architecture::HOST)?,
         };
         shared::link(&linker, &built.archive, &shared, &exports, self.debug, work.path())?;
         let needed = needed::words(needed::check(&shared, self.glibc)?);

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use install::{
-    CommandPackages, DebugInfo, Glibc, Installation, LibraryFolder, NixlBackend, PythonPackage,
+    Architecture, CommandPackages, DebugInfo, Glibc, Installation, LibraryFolder, NixlBackend,
+    PythonPackage,
 };
 
 #[derive(Parser)]
@@ -87,6 +88,10 @@ struct PackageArguments {
     /// Oldest glibc that it supports, such as 2.28. It is linked by zig then.
     #[arg(long, value_name = "VERSION")]
     glibc: Option<Glibc>,
+    /// Processor that it is for. For another than this machine's it takes its target of Rust,
+    /// Debian's cross compiler and qemu-user.
+    #[arg(long, value_name = "PROCESSOR", default_value = Architecture::HOST.name())]
+    arch: Architecture,
     /// Cargo profile of tcpx.
     #[arg(long, default_value = "dist")]
     profile: String,
@@ -97,22 +102,22 @@ struct PackageArguments {
 
 impl From<PackageArguments> for NixlBackend {
     fn from(asked: PackageArguments) -> Self {
-        let PackageArguments { out: folder, glibc, profile, keep_debug } = asked;
-        Self { folder, profile, debug: debug(keep_debug), glibc }
+        let PackageArguments { out: folder, glibc, arch, profile, keep_debug } = asked;
+        Self { folder, profile, debug: debug(keep_debug), glibc, arch }
     }
 }
 
 impl From<PackageArguments> for CommandPackages {
     fn from(asked: PackageArguments) -> Self {
-        let PackageArguments { out: folder, glibc, profile, keep_debug } = asked;
-        Self { folder, profile, debug: debug(keep_debug), glibc }
+        let PackageArguments { out: folder, glibc, arch, profile, keep_debug } = asked;
+        Self { folder, profile, debug: debug(keep_debug), glibc, arch }
     }
 }
 
 impl From<PackageArguments> for PythonPackage {
     fn from(asked: PackageArguments) -> Self {
-        let PackageArguments { out: folder, glibc, profile, keep_debug } = asked;
-        Self { folder, profile, debug: debug(keep_debug), glibc }
+        let PackageArguments { out: folder, glibc, arch, profile, keep_debug } = asked;
+        Self { folder, profile, debug: debug(keep_debug), glibc, arch }
     }
 }
 

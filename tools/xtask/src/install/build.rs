@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::tool;
 
@@ -25,10 +26,14 @@ pub(super) fn cargo(root: &Path) -> Command {
 }
 
 /// Has cargo build the archive alone. Beside an rlib, it would leave link-time optimisation out.
-pub(super) fn build(root: &Path, profile: &str) -> Result<BuiltLibrary, InstallError> {
+pub(super) fn build(
+    root: &Path,
+    profile: &str,
+    arch: Architecture,
+) -> Result<BuiltLibrary, InstallError> {
     let mut command = cargo(root);
     command.args(["rustc", "--package", "tcpx-capi", "--lib", "--profile", profile]);
-    command.args(["--crate-type", "staticlib"]);
+    command.args(["--crate-type", "staticlib"]).args(arch.cargo_words());
     let messages = tool::run(command.args(["--message-format", "json-render-diagnostics"]))?;
     let artifacts = artifacts(&messages);
     let archive = artifacts.iter().find_map(archive).ok_or(InstallError::Missing(ARCHIVE))?;

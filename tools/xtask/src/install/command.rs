@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::glibc::Glibc;
 use super::library::{DebugInfo, VERSION};
@@ -25,6 +26,7 @@ pub(crate) struct CommandPackages {
     pub(crate) debug: DebugInfo,
     /// Oldest glibc that the command supports; `None` for that of this machine.
     pub(crate) glibc: Option<Glibc>,
+    pub(crate) arch: Architecture,
 }
 
 impl CommandPackages {
@@ -35,7 +37,7 @@ impl CommandPackages {
         for name in ["tar", "gzip"] {
             tool::run(Command::new(name).arg("--version"))?;
         }
-        let linker = Linker::find(self.glibc)?;
+        let linker = Linker::find(self.glibc, self.arch)?;
         let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
         let tree = work.path().join("tree");
         let usr = tree.join("usr");
@@ -45,33 +47,33 @@ impl CommandPackages {
         file::make_folder(&usr.join("bin"))?;
         file::copy(&built.program, &program)?;
         if self.debug == DebugInfo::Strip {
-            tool::run(Command::new("strip").arg("--strip-debug").arg(&program))?;
+            tool::run(Command::new(self.arch.tool("strip")).arg("--strip-debug").arg(&program))?;
         }
         let needed = needed::check(&program, self.glibc)?.ok_or(InstallError::Missing(GLIBC))?;
         let depends = deb::depends(&needed.to_string(), &program::libraries(&program)?);
 
-        install_manual(&program, &usr)?;
-        install_completions(&program, &usr)?;
+        install_manual(self.arch, &program, &usr)?;
+        install_completions(self.arch, &program, &usr)?;
         let about = usr.join("share/doc/tcpx");
         licenses::install_for(root, &["tcpx-cli"], PROGRAM, &built.packages, &about)?;
         // Where Debian looks for it.
         file::copy(&root.join("LICENSE"), &about.join("copyright"))?;
 
-        let deb = self.folder.join(format!("tcpx_{VERSION}_{}.deb", deb::ARCHITECTURE));
+        let deb = self.folder.join(format!("tcpx_{VERSION}_{}.deb", self.arch.debian()));
         let name = format!("tcpx-{VERSION}");
-        let arch = std::env::consts::ARCH;
+        let arch = self.arch.name();
         let archive = self.folder.join(format!("{name}-linux-{arch}.tar.gz"));
         file::make_folder(&self.folder)?;
-        deb::pack(&tree, &depends, &deb, work.path())?;
+        deb::pack(&tree, self.arch, &depends, &deb, work.path())?;
         file::clear(&archive)?;
         deb::archive(&usr, &name, &archive)?;
         Ok(format!("{}\n{}\nneeds {depends}", deb.display(), archive.display()))
     }
 }
 
-fn install_manual(program: &Path, usr: &Path) -> Result<(), InstallError> {
+fn install_manual(arch: Architecture, program: &Path, usr: &Path) -> Result<(), InstallError> {
     let pages = usr.join("share/man/man1");
-    tool::run(Command::new(program).arg("manual").arg(&pages))?;
+    tool::run(arch.run(program).arg("manual").arg(&pages))?;
     for page in pages.read_dir().map_err(file::at(&pages))? {
         let page = page.map_err(file::at(&pages))?.path();
         tool::run(Command::new("gzip").args(["-9", "--no-name"]).arg(page))?;
@@ -79,13 +81,13 @@ fn install_manual(program: &Path, usr: &Path) -> Result<(), InstallError> {
     Ok(())
 }
 
-fn install_completions(program: &Path, usr: &Path) -> Result<(), InstallError> {
+fn install_completions(arch: Architecture, program: &Path, usr: &Path) -> Result<(), InstallError> {
     for (shell, place) in COMPLETIONS {
         let path = usr.join(place);
         if let Some(folder) = path.parent() {
             file::make_folder(folder)?;
         }
-        let script = tool::run(Command::new(program).args(["completions", shell]))?;
+        let script = tool::run(arch.run(program).args(["completions", shell]))?;
         file::write(&path, &script)?;
     }
     Ok(())

@@ -3,15 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::library::VERSION;
 use super::{file, tool};
-
-/// Debian's name for this processor.
-pub(super) const ARCHITECTURE: &str = match std::env::consts::ARCH.as_bytes() {
-    b"aarch64" => "arm64",
-    _ => "amd64",
-};
 
 /// Returns the dependencies of the package: the C library with its oldest version, and others.
 pub(super) fn depends(glibc: &str, libraries: &[String]) -> String {
@@ -19,11 +14,11 @@ pub(super) fn depends(glibc: &str, libraries: &[String]) -> String {
     format!("libc6 (>= {glibc}){}", if unwinding { ", libgcc-s1" } else { "" })
 }
 
-fn control(depends: &str, bytes: u64) -> String {
+fn control(arch: Architecture, depends: &str, bytes: u64) -> String {
     format!(
         "Package: tcpx\n\
          Version: {VERSION}\n\
-         Architecture: {ARCHITECTURE}\n\
+         Architecture: {}\n\
          Maintainer: the tcpx authors <tcpx@localhost>\n\
          Installed-Size: {}\n\
          Depends: {depends}\n\
@@ -33,16 +28,23 @@ fn control(depends: &str, bytes: u64) -> String {
          \x20The command tcpx measures and tries out transfers of GPU memory and host memory\n\
          \x20between two processes or hosts, over Google's GPUDirect-TCPX plugin or a software\n\
          \x20plugin of its own, and says what is wrong with a machine and how to fix it.\n",
+        arch.debian(),
         bytes.div_ceil(1024)
     )
 }
 
 /// Packs `tree`, whose root stands for `/`, into `to`. `work` is a folder for intermediate files.
-pub(super) fn pack(tree: &Path, depends: &str, to: &Path, work: &Path) -> Result<(), InstallError> {
+pub(super) fn pack(
+    tree: &Path,
+    arch: Architecture,
+    depends: &str,
+    to: &Path,
+    work: &Path,
+) -> Result<(), InstallError> {
     let parts = work.join("deb");
     let about = parts.join("control");
     file::make_fresh_folder(&about)?;
-    file::write(&about.join("control"), &control(depends, size(tree)?))?;
+    file::write(&about.join("control"), &control(arch, depends, size(tree)?))?;
     file::write(&parts.join("debian-binary"), "2.0\n")?;
     archive(&about, ".", &parts.join("control.tar.gz"))?;
     archive(tree, ".", &parts.join("data.tar.gz"))?;
@@ -89,7 +91,8 @@ mod tests {
         let (tree, deb) = (work.join("tree"), work.join("small.deb"));
         file::make_folder(&tree.join("usr/bin")).unwrap();
         file::write(&tree.join("usr/bin/tcpx"), &"x".repeat(3000)).unwrap();
-        pack(&tree, &depends("2.28", &["libc.so.6".into()]), &deb, work).unwrap();
+        pack(&tree, Architecture::HOST, &depends("2.28", &["libc.so.6".into()]), &deb, work)
+            .unwrap();
         deb
     }
 

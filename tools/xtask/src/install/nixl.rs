@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::glibc::Glibc;
 use super::library::{DebugInfo, VERSION};
@@ -22,6 +23,7 @@ pub(crate) struct NixlBackend {
     pub(crate) debug: DebugInfo,
     /// Oldest glibc that it supports; `None` for that of this machine.
     pub(crate) glibc: Option<Glibc>,
+    pub(crate) arch: Architecture,
 }
 
 impl NixlBackend {
@@ -40,21 +42,21 @@ impl NixlBackend {
         let out = std::mem::replace(&mut self.folder, tree.package(PACKAGE)?);
         let needed =
             self.install_plugin(root, &tree.licenses())?.ok_or(InstallError::Missing(GLIBC))?;
-        tree.pack(root, "py3-none", needed, &out)
+        tree.pack(root, "py3-none", needed, self.arch, &out)
     }
 
     /// Builds and installs the plugin, and returns the glibc that it needs. A missing tool is an
     /// error before anything is built.
     fn install_plugin(&self, root: &Path, licenses: &Path) -> Result<Option<Glibc>, InstallError> {
         tool::require(tool::BINUTILS)?;
-        tool::require(&["cmake", "c++"])?;
-        let linker = Linker::find(self.glibc)?;
+        tool::require(&["cmake", &self.arch.tool("c++"), &self.arch.tool("strip")])?;
+        let linker = Linker::find(self.glibc, self.arch)?;
         let work = tempfile::tempdir().map_err(file::at(&std::env::temp_dir()))?;
-        let built = build::build(root, &self.profile)?;
+        let built = build::build(root, &self.profile, self.arch)?;
         let plugin = work.path().join(PLUGIN);
         compile(root, &linker, &built.archive, work.path())?;
         if self.debug == DebugInfo::Strip {
-            tool::run(Command::new("strip").arg("--strip-debug").arg(&plugin))?;
+            tool::run(Command::new(self.arch.tool("strip")).arg("--strip-debug").arg(&plugin))?;
         }
         let needed = needed::check(&plugin, self.glibc)?;
         file::make_folder(&self.folder)?;
@@ -69,12 +71,14 @@ fn compile(root: &Path, linker: &Linker, archive: &Path, work: &Path) -> Result<
     let define = |name: &str, value: &str| format!("-D{name}={value}");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(root.join("bindings/nixl")).arg("-B").arg(work);
+    configure.args(linker.architecture().cmake_words());
     configure.arg(define("CMAKE_BUILD_TYPE", "Release"));
     configure.arg(define("TCPX_ARCHIVE", &archive.to_string_lossy()));
     configure.arg(define("TCPX_INCLUDE", &root.join("include").to_string_lossy()));
     if let Some(words) = linker.words() {
         // The compiler's own libraries by their files: zig would take others.
-        let libraries = ["libstdc++.so.6", "libgcc_s.so.1"].map(library_of_compiler);
+        let libraries = ["libstdc++.so.6", "libgcc_s.so.1"]
+            .map(|name| library_of_compiler(linker.architecture(), name));
         let [standard, unwinding] = libraries;
         let rule = format!(
             "{} -shared <LINK_FLAGS> -o <TARGET> <OBJECTS> <LINK_LIBRARIES> {}",
@@ -89,8 +93,8 @@ fn compile(root: &Path, linker: &Linker, archive: &Path, work: &Path) -> Result<
 }
 
 /// Returns the path at which the C++ compiler keeps a library.
-fn library_of_compiler(name: &str) -> Result<String, InstallError> {
-    let mut compiler = Command::new("c++");
+fn library_of_compiler(arch: Architecture, name: &str) -> Result<String, InstallError> {
+    let mut compiler = Command::new(arch.tool("c++"));
     let found = tool::run(compiler.arg(format!("-print-file-name={name}")))?;
     Ok(found.trim_end().to_owned())
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::shared::Linker;
 use super::{build, file, tool};
@@ -41,10 +42,13 @@ pub(super) fn link(
 ) -> Result<Vec<Value>, InstallError> {
     let mut cargo = build::cargo(root);
     cargo.arg("rustc").args(words);
+    cargo.args(linker.architecture().cargo_words());
     cargo.args(["--locked", "--message-format", "json-render-diagnostics"]);
     if let Some(words) = linker.words() {
         let script = write_script(root, &words)?;
         cargo.arg("--").arg("-C").arg(format!("linker={}", script.display()));
+    } else if linker.architecture() != Architecture::HOST {
+        cargo.arg("--").arg("-C").arg(format!("linker={}", linker.architecture().tool("cc")));
     }
     Ok(build::artifacts(&tool::run(&mut cargo)?))
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::glibc::Glibc;
 use super::library::DebugInfo;
@@ -26,6 +27,7 @@ pub(crate) struct PythonPackage {
     pub(crate) debug: DebugInfo,
     /// Oldest glibc that it supports; `None` for that of this machine.
     pub(crate) glibc: Option<Glibc>,
+    pub(crate) arch: Architecture,
 }
 
 impl PythonPackage {
@@ -34,7 +36,7 @@ impl PythonPackage {
     pub(crate) fn pack(&self, root: &Path) -> Result<String, InstallError> {
         tool::require(tool::BINUTILS)?;
         tool::require(&["python3"])?;
-        let linker = Linker::find(self.glibc)?;
+        let linker = Linker::find(self.glibc, self.arch)?;
         let home = root.join("bindings/python");
         let tree = WheelTree::new(&home.join("METADATA"))?;
         tree.add_entry_points(&home.join("entry_points.txt"))?;
@@ -52,7 +54,7 @@ impl PythonPackage {
         for (from, to) in files {
             file::copy(&from, &to)?;
             if self.debug == DebugInfo::Strip {
-                tool::run(Command::new("strip").arg("--strip-debug").arg(&to))?;
+                tool::run(Command::new(self.arch.tool("strip")).arg("--strip-debug").arg(&to))?;
             }
             newest = newest.max(needed::check(&to, self.glibc)?);
         }
@@ -60,7 +62,7 @@ impl PythonPackage {
         packages.extend(artifacts.iter().filter_map(build::package));
         let of = ["tcpx-cli", "tcpx-python"];
         licenses::install_for(root, &of, "the package tcpx", &packages, &tree.licenses())?;
-        tree.pack(root, TAG, newest.ok_or(InstallError::Missing(GLIBC))?, &self.folder)
+        tree.pack(root, TAG, newest.ok_or(InstallError::Missing(GLIBC))?, self.arch, &self.folder)
     }
 }
 

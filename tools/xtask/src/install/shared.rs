@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::glibc::Glibc;
 use super::library::{DebugInfo, SYSTEM_LIBRARIES};
@@ -13,34 +14,43 @@ use crate::{abi, linking};
 /// Linker of the shared library.
 #[derive(Debug)]
 pub(super) enum Linker {
-    /// The compiler of this machine, against its own C library.
-    Native,
+    /// A compiler of this machine, against the C library that came with it.
+    Compiler(Architecture),
     /// zig, which has the symbols of every glibc, with the command that calls it.
-    Zig(&'static [&'static str], Glibc),
+    Zig(&'static [&'static str], Glibc, Architecture),
 }
 
 impl Linker {
     /// Returns the linker for this glibc, or for that of this machine.
-    pub(super) fn find(glibc: Option<Glibc>) -> Result<Self, InstallError> {
+    pub(super) fn find(glibc: Option<Glibc>, arch: Architecture) -> Result<Self, InstallError> {
         const COMMANDS: [&[&str]; 2] = [&["zig"], &["python3", "-m", "ziglang"]];
-        let Some(glibc) = glibc else { return Ok(Self::Native) };
+        let Some(glibc) = glibc else { return Ok(Self::Compiler(arch)) };
         let is_here =
             |way: &&[&str]| tool::works(Command::new(way[0]).args(&way[1..]).arg("version"));
         let way = COMMANDS.into_iter().find(is_here).ok_or(InstallError::NoZig(glibc))?;
-        Ok(Self::Zig(way, glibc))
+        Ok(Self::Zig(way, glibc, arch))
+    }
+
+    /// Returns the processor that it links for.
+    pub(super) fn architecture(&self) -> Architecture {
+        match self {
+            Self::Compiler(arch) | Self::Zig(_, _, arch) => *arch,
+        }
     }
 
     fn command(&self) -> Command {
-        let Some(words) = self.words() else { return Command::new("cc") };
+        let Some(words) = self.words() else {
+            return Command::new(self.architecture().tool("cc"));
+        };
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command
     }
 
-    /// Returns the words of its command, if it is not that of this machine.
+    /// Returns the words of its command, if it is not a compiler of this machine.
     pub(super) fn words(&self) -> Option<Vec<String>> {
-        let Self::Zig(way, glibc) = self else { return None };
-        let target = format!("{}-linux-gnu.{glibc}", std::env::consts::ARCH);
+        let Self::Zig(way, glibc, arch) = self else { return None };
+        let target = format!("{}-linux-gnu.{glibc}", arch.name());
         let way = way.iter().map(|word| (*word).to_owned());
         Some(way.chain(["cc".to_owned(), "-target".to_owned(), target]).collect())
     }
@@ -48,7 +58,7 @@ impl Linker {
     /// Returns whether the linker knows an argument: zig's does not know `-z text`, and refuses
     /// text relocations anyway.
     fn knows(&self, argument: &str) -> bool {
-        matches!(self, Self::Native) || argument != "-Wl,-z,text"
+        matches!(self, Self::Compiler(_)) || argument != "-Wl,-z,text"
     }
 
     /// Returns the argument for a library of the system. The functions that unwind the stack are in
@@ -147,7 +157,7 @@ mod tests {
 
     #[test]
     fn panics_are_caught_in_a_shared_library() {
-        link_small(&Linker::Native);
+        link_small(&Linker::Compiler(Architecture::HOST));
     }
 
     #[test]
@@ -159,7 +169,7 @@ mod tests {
 
     #[test]
     fn panics_are_caught_in_a_shared_library_for_an_old_glibc() {
-        match Linker::find("2.28".parse().ok()) {
+        match Linker::find("2.28".parse().ok(), Architecture::HOST) {
             Ok(zig) => link_small(&zig),
             Err(error) => writeln!(std::io::stderr(), "skipped: {error}").unwrap(),
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::architecture::Architecture;
 use super::error::InstallError;
 use super::glibc::Glibc;
 use super::library::VERSION;
@@ -68,11 +69,12 @@ impl WheelTree {
         root: &Path,
         tag: &str,
         needed: Glibc,
+        arch: Architecture,
         out: &Path,
     ) -> Result<String, InstallError> {
         let mut python = Command::new("python3");
         python.arg(root.join("bindings/wheel.py")).arg(self.folder.path());
-        let wheel = tool::run(python.args([tag, &needed.to_string()]).arg(out))?;
+        let wheel = tool::run(python.args([tag, &needed.to_string(), arch.name()]).arg(out))?;
         Ok(wheel.trim_end().to_owned())
     }
 }
