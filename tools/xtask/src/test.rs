@@ -123,6 +123,12 @@ const STEPS: &[TestStep] = &[
         "tools/scripts/fuzz.sh 10",
     )),
     step(
+        "aarch64",
+        Tier::Deep,
+        "the workspace for aarch64, and the unit tests of its pure crates in an emulator",
+        "tools/scripts/aarch64.sh",
+    ),
+    step(
         "faults",
         Tier::Deep,
         "the inserted faults still apply",

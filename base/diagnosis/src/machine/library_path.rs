@@ -6,6 +6,17 @@ use super::tree::Tree;
 use crate::variables::{Env, value};
 
 /// Directories that the linker searches by default, on Debian, Red Hat and COS alike.
+#[cfg(target_arch = "aarch64")]
+const DEFAULT_DIRECTORIES: [&str; 6] = [
+    "/lib64",
+    "/usr/lib64",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib",
+    "/usr/lib",
+];
+/// Directories that the linker searches by default, on Debian, Red Hat and COS alike.
+#[cfg(not(target_arch = "aarch64"))]
 const DEFAULT_DIRECTORIES: [&str; 6] = [
     "/lib64",
     "/usr/lib64",

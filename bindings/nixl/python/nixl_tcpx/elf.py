@@ -79,7 +79,7 @@ def exported(data):
         found = list(symbols(data, list(sections(data)), DYNAMIC_SYMBOLS))
     except (struct.error, IndexError, ValueError) as error:
         raise Malformed(str(error)) from error
-    return {name: (address, section) for name, section, address, _ in found if section}
+    return {name: (address, section) for name, section, address, _ in found if section and name}
 
 
 def virtual_functions(data, engine):
