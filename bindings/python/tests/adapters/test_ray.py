@@ -144,5 +144,9 @@ def test_a_reader_of_a_dead_actor_gets_an_error(actors):
     ref = maker.make.remote((1024,), torch.float32)
     ray.get(taker.sum.remote(ref), timeout=PATIENCE)
     ray.kill(maker)
+    # It ends some time later.
+    with pytest.raises(ray.exceptions.RayActorError):
+        while True:
+            ray.get(maker.process.remote(), timeout=PATIENCE)
     with pytest.raises(ray.exceptions.RayError):
         ray.get(ref, timeout=PATIENCE)
