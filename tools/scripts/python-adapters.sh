@@ -56,6 +56,8 @@ with_vllm() {
         partial-json-parser pillow prometheus-fastapi-instrumentator prometheus_client protobuf psutil py-cpuinfo \
         pybase64 pydantic python-json-logger pyyaml pyzmq regex requests safetensors sentencepiece setproctitle six \
         starlette tiktoken tokenizers tqdm uvloop watchfiles || return 1
+    # Its parsers of grammars import each other, and ask for versions that it does not need.
+    "$@" --no-deps xgrammar==0.2.8 outlines_core==0.2.14 lm-format-enforcer==0.11.3 interegular || return 1
     "$@" --no-deps vllm==0.33.0
 }
 
