@@ -101,6 +101,18 @@ class Tensors:
                 share.uses += 1
             return share
 
+    def share_all(self, tensors: Iterable[torch.Tensor]) -> list[Share]:
+        """Exports contiguous tensors: all, or none where one cannot be. See `share`."""
+        shares: list[Share] = []
+        try:
+            for tensor in tensors:
+                shares.append(self.share(tensor))
+        except BaseException:
+            for share in shares:
+                self.unshare(share)
+            raise
+        return shares
+
     def unshare(self, share: Share) -> None:
         """Counts one use less, and takes the memory back from peers after the last."""
         with self._lock:

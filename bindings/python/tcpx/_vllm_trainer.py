@@ -83,7 +83,7 @@ class TrainerWeightTransferEngine(base.TrainerWeightTransferEngine):
     def _send(self, tensors: Tensors, chunk: list[tuple[str, torch.Tensor]]) -> None:
         """Shares a chunk while the workers read it."""
         await_streams(tensor for _, tensor in chunk)
-        shares = [tensors.share(tensor) for _, tensor in chunk]
+        shares = tensors.share_all(tensor for _, tensor in chunk)
         try:
             self.client.update_weights(
                 {

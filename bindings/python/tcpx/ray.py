@@ -85,8 +85,8 @@ class _Fetch(FetchRequest):
 
     def __del__(self) -> None:
         # Ray has no use for it any more, or it has ended.
-        self._forget(self.obj_id, self.transfer)
         if self.transfer is not None:
+            self._forget(self.transfer)
             self.transfer.cancel()
 
 
@@ -98,8 +98,9 @@ class Transport(TensorTransportManager):
         self._tensors: Tensors | None = None
         # What this actor owns, by object.
         self._owned: dict[str, tuple[Metadata, list[Share]]] = {}
-        # What is being read, by object.
-        self._fetches: dict[str, list[Transfer]] = {}
+        # Object of each read that is under way. Used without the lock: a fetch is collected, and
+        # takes its transfer out, at any time in any thread, one that has the lock too.
+        self._fetches: dict[Transfer, str] = {}
 
     def tensor_transport_backend(self) -> str:
         """Returns the transport's name."""
@@ -152,7 +153,7 @@ class Transport(TensorTransportManager):
         tensors = self._all()
         contiguous = [plain(tensor) for tensor in rdt_object]
         await_streams(contiguous)
-        shares = [tensors.share(tensor) for tensor in contiguous]
+        shares = tensors.share_all(contiguous)
         metadata = Metadata(
             tensor_meta=[(tensor.shape, tensor.dtype) for tensor in rdt_object],
             tensor_device=next(iter(kinds), None),
@@ -189,8 +190,7 @@ class Transport(TensorTransportManager):
         with _as_error_of_ray(obj_id):
             transfer = self._all().fetch(metadata.address, metadata.descriptors, landing)
         if transfer is not None:
-            with self._lock:
-                self._fetches.setdefault(obj_id, []).append(transfer)
+            self._fetches[transfer] = obj_id
         return _Fetch(obj_id, tensors, landing, transfer, self._forget)
 
     def wait_fetch_complete(self, fetch_request: Any, timeout: float = -1) -> list[Any]:
@@ -232,16 +232,12 @@ class Transport(TensorTransportManager):
 
     def abort_transport(self, obj_id: str, communicator_metadata: Any) -> None:
         """Gives up the reads of an object. What they read into is free when they have ended."""
-        with self._lock:
-            transfers = list(self._fetches.get(obj_id, ()))
-        for transfer in transfers:
-            transfer.cancel()
+        for transfer, of in list(self._fetches.items()):
+            if of == obj_id:
+                transfer.cancel()
 
-    def _forget(self, obj_id: str, transfer: Transfer | None) -> None:
-        with self._lock:
-            left = [each for each in self._fetches.pop(obj_id, ()) if each is not transfer]
-            if left:
-                self._fetches[obj_id] = left
+    def _forget(self, transfer: Transfer) -> None:
+        self._fetches.pop(transfer, None)
 
 
 def _wait_for(transfer: Transfer, timeout: float, obj_id: str) -> None:

@@ -128,7 +128,7 @@ class Transport(_Base):
 
     `device` restricts tensors to a device; without it those of the host and all GPUs can be
     registered. `timeout` in seconds bounds waits that say nothing else. All other options are those
-    of `tcpx.Agent`. One of two endpoints that knows the other's `bind()` connects both, and both may.
+    of `tcpx.Agent`. An endpoint connects before it reads or writes; its peer need not.
     """
 
     def __init__(
@@ -250,6 +250,8 @@ class Transport(_Base):
         self, local: MemoryView, remote: RemoteBuffer, is_read: bool, is_async: bool, timeout: float | None
     ) -> Any:
         self._check_transfer(local, remote, mutable=is_read)
+        if self._peer is None:
+            raise RuntimeError("transport is not connected: connect it to the peer's bind() first")
         timeout = self._default_timeout if timeout is None else timeout
         transfer = None
         if local.size() > 0 and remote.remote is not None:

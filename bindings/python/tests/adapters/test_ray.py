@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import threading
 
 import pytest
 
@@ -10,7 +11,9 @@ ray = pytest.importorskip("ray", reason="Ray is not installed")
 if not hasattr(ray.experimental, "register_tensor_transport"):
     pytest.skip("this Ray takes no tensor transports", allow_module_level=True)
 
+import tcpx
 import tcpx.ray
+from tcpx._tensors import Tensors
 
 PATIENCE = 60
 # Methods of actors name it.
@@ -74,9 +77,54 @@ class Actor:
         return len(get_tensor_transport_manager("TCPX")._owned)
 
     def process(self):
-        import os
-
         return os.getpid()
+
+
+def test_a_fetch_may_be_collected_while_the_transport_is_busy():
+    """The collector runs in any thread, between any two steps of it."""
+    manager = tcpx.ray.Transport()
+    with tcpx.Agent() as owner, manager.agent():
+        remote = owner.export(bytearray(1 << 20)).descriptor
+        target = torch.empty(1 << 20, dtype=torch.uint8)
+        fetches = [manager.fetch_multiple_tensors("object", of(owner, remote), None, [target])]
+
+        def drop():
+            with manager._lock:
+                fetches.clear()
+
+        thread = threading.Thread(target=drop, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert not thread.is_alive() and not manager._fetches
+
+
+def test_an_aborted_fetch_ends_with_an_error():
+    """The owner never answers, so the fetch is under way until it is given up."""
+    manager = tcpx.ray.Transport()
+    with manager.agent():
+        with tcpx.Agent() as owner:
+            metadata = of(owner, owner.export(bytearray(64)).descriptor)
+        target = torch.empty(64, dtype=torch.uint8)
+        fetch = manager.fetch_multiple_tensors("object", metadata, None, [target])
+        manager.abort_transport("another", None)
+        assert list(manager._fetches.values()) == ["object"]
+        manager.abort_transport("object", None)
+        with pytest.raises(ray.exceptions.RayDirectTransportError):
+            manager.wait_fetch_complete(fetch)
+
+
+def test_tensors_are_shared_together_or_not_at_all():
+    with tcpx.Agent() as agent:
+        tensors = Tensors(agent)
+        with pytest.raises(ValueError, match="not contiguous"):
+            tensors.share_all([torch.ones(8), torch.ones(4, 4).t()])
+        assert not tensors._shares
+
+
+def of(owner, descriptor):
+    return tcpx.ray.Metadata(
+        tensor_meta=[], tensor_device="cpu", address=owner.address, descriptors=[descriptor]
+    )
 
 
 @pytest.mark.parametrize(

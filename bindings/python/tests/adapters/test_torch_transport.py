@@ -191,6 +191,18 @@ def test_a_second_peer_and_a_bad_address_are_refused(ends):
         third.connect(b"tcp://127.0.0.1:1")
 
 
+def test_an_endpoint_connects_before_it_moves_anything():
+    with new() as first, new() as second:
+        first.connect(second.bind())
+        assert first.connected() and not second.connected()
+        source, target = torch.arange(8), torch.zeros(8, dtype=torch.int64)
+        here, there = first.register_memory(source), second.register_memory(target)
+        with pytest.raises(RuntimeError, match="not connected"):
+            second.read(there.to_mutable_view(), passed_on(here))
+        first.write(here.to_view(), passed_on(there))
+        assert torch.equal(target, source)
+
+
 def test_memory_that_peers_have_outlives_the_program_s_references():
     first, second = new(), new()
     second.connect(first.bind())
