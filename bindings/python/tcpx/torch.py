@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import torch
 from torch.distributed._transport import Transport as _Base
-from torch.distributed._transport import Work
 
 from ._agent import Agent
 from ._memory import Region, Remote
