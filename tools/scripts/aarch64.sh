@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Whether tcpx builds and counts right on aarch64, from a machine that is none:
 #   tools/scripts/aarch64.sh            checks the workspace, and runs the unit tests of what has no sockets and no driver
+#   tools/scripts/aarch64.sh check      only whether the workspace compiles, without its tests
 #   tools/scripts/aarch64.sh packages FOLDER
 #                                       the wheels and packages as well, and the command in them once
 # It takes Rust's target and Debian's cross compiler and emulator; what is missing is fetched where that is allowed, or else
@@ -48,5 +49,8 @@ if [[ ${1:-} == packages ]]; then
     exit
 fi
 
+if [[ ${1:-} == check ]]; then
+    exec cargo check --workspace --target "$target"
+fi
 cargo check --workspace --all-targets --target "$target"
 cargo test --target "$target" --lib --no-fail-fast -p tcpx-rx -p tcpx-unpack -p tcpx-seal -p tcpx-wire -p tcpx-protocol
