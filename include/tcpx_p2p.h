@@ -1609,7 +1609,8 @@ tcpx_status tcpx_poll_notifications(struct tcpx_session session,
 /**
  * As `tcpx_poll_notifications`, but waits until there is a notification, for at most `timeout_ms`
  * milliseconds. TCPX_WAIT_FOREVER (-1) sets no limit. The call makes progress meanwhile. With a
- * `capacity` of 0 it does not wait.
+ * `capacity` of 0 it does not wait. It asks the peers for signs of life, so a frozen peer ends. It
+ * goes on when peers end, even the last one: another may come.
  *
  * Errors: those of `tcpx_poll_notifications`; `TCPX_ERR_ARGUMENT` for another negative number;
  * `TCPX_ERR_TIMEOUT` when none has come; `TCPX_ERR_CLOSED`, also when another thread closes the

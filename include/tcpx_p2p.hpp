@@ -42,13 +42,13 @@ namespace tcpx {
 inline namespace TCPX_P2P_ERRORS {
 
 /**
- * A failed call. status() is its status, and what() the status's text with the details. id() is the
- * id of the diagnosis, such as "TCPX-902", or "".
+ * A failed call. status() is its status, and what() says what failed. id() is the id of the
+ * diagnosis, such as "TCPX-902", or "".
  */
 class Error : public std::runtime_error {
  public:
   Error(tcpx_status status, const std::string& detail, const std::string& id = std::string())
-      : std::runtime_error(std::string(tcpx_status_text(status)) + ": " + detail), status_(status) {
+      : std::runtime_error(detail.empty() ? tcpx_status_text(status) : detail), status_(status) {
     id.copy(id_, sizeof id_ - 1);
   }
 

@@ -100,6 +100,9 @@ pub(crate) struct Engine {
     /// Sums of the counters of forgotten peers.
     departed: ReportSums,
     watch: SessionWatch,
+    /// Time at which the peers were last asked for a sign of life, for a program that awaits
+    /// notifications.
+    asked_at: Option<Instant>,
     hung_calls: HungCalls,
     /// Prepared operations.
     prepared: SlotMap<PreparedKey, Prepared>,
@@ -189,6 +192,7 @@ impl Engine {
             has_news: false,
             departed: ReportSums::default(),
             watch: SessionWatch::default(),
+            asked_at: None,
             hung_calls: HungCalls::default(),
             prepared: SlotMap::with_key(),
             inbox: Arc::default(),

@@ -214,6 +214,18 @@ impl Peer {
         }
     }
 
+    /// Asks the peer for a sign of life if it is up. One with a progress thread ends if it gives
+    /// none.
+    pub(crate) fn ask_if_up(&mut self, now: Instant) -> bool {
+        match &mut self.state {
+            ConnectionState::Linked(connection) if connection.protocol.stage() == PeerStage::Up => {
+                connection.protocol.handle_doubt(now);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Returns whether it is over, or one of the ends is leaving.
     pub(crate) fn is_leaving(&self) -> bool {
         match &self.state {

@@ -206,9 +206,10 @@ pub struct SessionOptions {
     pub close_timeout: Duration,
     /// Time for which a peer may be silent before it counts as gone; `None`: for ever. Any peer is
     /// silent when its host acknowledges nothing. A peer with a progress thread is also silent when
-    /// it answers no ping while an operation is posted with it, or while it is being connected or
-    /// closed. A peer also ends when its data path is dead: a sent chunk has not arrived for that
-    /// time, or the software plugin finds that nothing is acknowledged.
+    /// it answers no ping while an operation is posted with it, while a thread waits for
+    /// notifications, or while it is being connected or closed. A peer also ends when its data path
+    /// is dead: a sent chunk has not arrived for that time, or the software plugin finds that
+    /// nothing is acknowledged.
     pub peer_timeout: Option<Duration>,
     /// Time for which nothing may move on a channel, with the peer alive, before the log and the
     /// statistics say so; `None`: for ever.

@@ -74,6 +74,25 @@ impl Engine {
     }
 }
 
+/// Time between two questions to a peer of which the program awaits notifications.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Asks every peer for a sign of life, unless it did so a moment ago: a thread of the program
+    /// waits for notifications, which no operation awaits.
+    pub(crate) fn ask_peers(&mut self, now: Instant) {
+        if self.asked_at.is_some_and(|at| now < at + ASK_INTERVAL) {
+            return;
+        }
+        self.asked_at = Some(now);
+        for (key, peer) in &mut self.peers {
+            if peer.ask_if_up(now) {
+                self.agenda.mark(key);
+            }
+        }
+    }
+}
+
 /// Largest number of rounds that a round of progress gives up: other threads wait for the lock.
 const MOST_AT_ONCE: usize = 64;
 

@@ -101,6 +101,8 @@ impl Error {
             Self::NotificationTooLong { .. } => &requests::LISTS_DIFFER,
             Self::NotificationsFull { .. } => &requests::NOTIFICATIONS_NOT_READ,
             Self::Expired { .. } => &requests::OPERATION_EXPIRED,
+            Self::UnknownPeer { .. } => &requests::PEER_UNKNOWN,
+            Self::UnknownRegistration { .. } => &requests::REGISTRATION_UNKNOWN,
             Self::InUse { .. } => &requests::DEREGISTERED_IN_USE,
             Self::Fragments { source: DescriptorError::DestinationOutOfBounds { .. }, .. } => {
                 &requests::RECEIVE_TOO_SMALL
@@ -111,9 +113,7 @@ impl Error {
             Self::Io { kind, .. } => return diagnosis_of_io(*kind),
             // Mistakes and decisions of the calling program: the text says all there is.
             Self::MemoryUnavailable(MemoryUnavailable::Operations { .. })
-            | Self::UnknownPeer { .. }
             | Self::PeerState { .. }
-            | Self::UnknownRegistration { .. }
             | Self::Cancelled
             | Self::Released
             | Self::Closed => return None,
@@ -284,8 +284,8 @@ fn of_attempts(attempts: &[DialFailure]) -> Option<&'static Diagnosis> {
     known.into_iter().find(seen)
 }
 
-/// Returns the diagnosis of a connection that could not be made, by the system's answer. Returns
-/// `None` for answers that say all there is.
+/// Returns the diagnosis of a connection that could not be made, or of a port that could not be
+/// listened on, by the system's answer. Returns `None` for answers that say all there is.
 #[must_use]
 pub fn diagnosis_of_io(kind: ErrorKind) -> Option<&'static Diagnosis> {
     match kind {
@@ -294,6 +294,7 @@ pub fn diagnosis_of_io(kind: ErrorKind) -> Option<&'static Diagnosis> {
             Some(&limits::PEER_UNREACHABLE)
         }
         ErrorKind::TimedOut => Some(&limits::PEER_TIMES_OUT),
+        ErrorKind::AddrInUse => Some(&limits::PORT_IN_USE),
         _ => None,
     }
 }

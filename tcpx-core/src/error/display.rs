@@ -55,6 +55,9 @@ fn words(error: &Error) -> String {
             let peer = prefixed(" with peer ", peer);
             format!("deadline of {waited:?} passed during {phase}{peer}: {detail}")
         }
+        Error::UnknownPeer { peer, known } if known.is_empty() => {
+            format!("unknown peer {peer}; there are no peers yet")
+        }
         Error::UnknownPeer { peer, known } => format!("unknown peer {peer}; known peers: {known}"),
         Error::PeerState { peer, state, cure } => format!("peer {peer} is {state}: {cure}"),
         Error::PeerGone { peer, phase, how } => {
@@ -288,7 +291,10 @@ mod tests {
                 "plugin call accept was not ready for 10.0 s during accept, peer p, channel 1, NIC \
                  eth1; it is left behind with the thread of the plugin that waits [TCPX-733]",
             ),
-            (Error::io("listening", &ErrorKind::AddrInUse.into()), "listening: address in use"),
+            (
+                Error::io("listening", &ErrorKind::AddrInUse.into()),
+                "listening: address in use [TCPX-613]",
+            ),
         ] {
             assert_eq!(error.to_string(), text);
         }

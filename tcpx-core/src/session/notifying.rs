@@ -99,6 +99,12 @@ impl Session {
     /// until one has come, for `timeout` or, with `None`, without limit. It makes progress
     /// meanwhile.
     ///
+    /// It asks the peers for signs of life, as an operation does: a silent peer ends after
+    /// [`peer_timeout`](crate::SessionOptions::peer_timeout). The wait goes on when peers end, even
+    /// the last one, because another may come. A program that awaits one peer waits with a limit,
+    /// and looks at [`peer_state`](Self::peer_state) in between, or at
+    /// [reported](Self::report_peers) peers.
+    ///
     /// # Errors
     /// [`Error::Deadline`]: no notification has come. [`Error::Closed`]. [`Error::Forked`].
     pub fn wait_notifications(
@@ -132,6 +138,7 @@ impl Session {
         if let Some(others) = &self.others {
             let poll = || match self.poll_notifications_within(notifications, most, most_bytes)? {
                 0 if others.is_closed() => Err(Error::Closed),
+                0 => self.ask_peers_of_all().map(|()| None),
                 taken => Ok((taken > 0).then_some(taken)),
             };
             return self.wait_for_any(limit, poll);
@@ -139,11 +146,23 @@ impl Session {
         self.shared.wait(
             limit,
             |engine| match self.poll_notifications_within(notifications, most, most_bytes)? {
-                0 => engine.check_open().map(|()| Poll::Pending),
+                0 => {
+                    engine.ask_peers(Instant::now());
+                    engine.check_open().map(|()| Poll::Pending)
+                }
                 taken => Ok(Poll::Ready(taken)),
             },
             |_, waited, _| no_notification(waited),
         )
+    }
+
+    /// Asks the peers of all devices for signs of life.
+    fn ask_peers_of_all(&self) -> Result<()> {
+        let now = Instant::now();
+        for device in self.others().iter().chain([&self.shared]) {
+            device.engine()?.ask_peers(now);
+        }
+        Ok(())
     }
 
     /// Waits for a result from the threads of several devices.

@@ -63,4 +63,9 @@ CPU_WITHOUT_AES = 612 Info "the processor has no instructions for AES"
     cause "without these instructions records are encrypted with ChaCha20-Poly1305, at both ends of a connection as soon as one end lacks them; a virtual machine may hide what its host has"
     cure ["cat /proc/cpuinfo", "# in a virtual machine: choose a CPU model that passes the instructions on (QEMU: -cpu host)"]
     source "proc(5)"
+PORT_IN_USE = 613 Error "the port is in use"
+    symptom "\"port is in use\", or \"address in use\" when a session or a server listens"
+    cause "another process listens on this port of this address, or a server that was started before still does"
+    cure ["ss -ltnp", "# stop the other program, or choose another port: --port of tcpx, listen (TCPX_LISTEN) of a session; 0 lets the system choose"]
+    source "this project"
 }

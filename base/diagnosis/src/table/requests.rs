@@ -189,6 +189,16 @@ NOTIFICATIONS_DROPPED = 837 Warning "notifications of peers that have ended were
     cause "notifications of ended peers wait for the program, up to a quarter of kept_for_peers_bytes (TCPX_KEPT_FOR_PEERS_BYTES) together, or less where peers use up the rest; notifications of a connected peer are never dropped"
     cure ["# take notifications out (poll_notifications), as often as they come", "# if they are unexpected: any holder of the secret can send them (docs/security.md)"]
     source "this project"
+PEER_UNKNOWN = 838 Error "no peer has this name"
+    symptom "\"unknown peer <NAME>\", and the names that there are"
+    cause "the name is misspelt, nothing was loaded, connected or accepted under it, or the peer has been disconnected"
+    cure ["# use a name that the error lists, or load the peer's connection info first (load_remote_conn_info) and connect, or accept the peer under this name"]
+    source "this project"
+REGISTRATION_UNKNOWN = 839 Error "no registration has this id"
+    symptom "\"registration n does not exist\""
+    cause "the memory was deregistered, or the id is of another session; ids are never used again"
+    cure ["# register the memory and use the id that the call returns; deregister it only when nothing uses it any more"]
+    source "this project"
 OPERATION_EXPIRED = 850 Error "an operation had not ended within its time"
     symptom "\"given up: it had not ended within its 2.000 s, peer decode\""
     cause "the program gave a transfer or a post of an operation a timeout; the peer is slow, its program makes no progress, or nothing was posted there that fits; some bytes may have moved, or all"

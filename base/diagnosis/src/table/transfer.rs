@@ -148,4 +148,9 @@ COMMAND_LINE_WRONG = 920 Error "a command line cannot be carried out"
     cause "a command, flag or value is misspelt, missing or out of its range, or two of them contradict each other"
     cure ["tcpx --help", "# tcpx COMMAND --help explains every flag, with ranges, defaults and variables"]
     source "this project"
+FILE_UNUSABLE = 921 Error "a file cannot be read or written"
+    symptom "\"No such file or directory\", \"Permission denied\" or \"Is a directory\", behind what the command was doing"
+    cause "the path is misspelt, its folder does not exist, or this user may not use the file"
+    cure ["ls -ld <PATH>", "# name a file that this user may read, or for output one in a folder that it may write"]
+    source "this project"
 }

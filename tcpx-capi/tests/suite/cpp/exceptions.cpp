@@ -22,7 +22,7 @@ void throws(tcpx_status status, const std::function<void()>& call, const char* i
     call();
   } catch (const tcpx::Error& error) {
     require(error.status() == status, error.what());
-    require(std::string(error.what()).find(tcpx_status_text(status)) == 0, error.what());
+    require(*error.what() != '\0', "an error without words");
     require(id == nullptr || std::string(error.id()) == id, error.id());
     require(error.id()[0] == '\0' || std::string(error.what()).find(error.id()) != std::string::npos, error.what());
     return;
@@ -37,7 +37,7 @@ void sessions() {
   tcpx::Session right(options);
   throws(TCPX_ERR_SETTING, [] { tcpx::Session(TCPX_GPU_NONE, -1); });
   throws(TCPX_ERR_UNAVAILABLE, [] { tcpx::Session(0, 2); });
-  throws(TCPX_ERR_UNKNOWN_PEER, [&] { right.connect("left"); }, "");
+  throws(TCPX_ERR_UNKNOWN_PEER, [&] { right.connect("left"); }, "TCPX-838");
   throws(TCPX_ERR_CONN_INFO, [&] { right.loadRemoteConnInfo("left", "not connection info"); },
          "TCPX-728");
   throws(TCPX_ERR_ARGUMENT, [&] { right.connect(std::string("le\0ft", 5)); });
@@ -79,7 +79,7 @@ void sessions() {
   require(right.close() == TCPX_OK, "closing again changes nothing");
   auto gone = std::async(std::launch::async, [&] { return left.destroy(); });
   require(right.destroy() == TCPX_OK && gone.get() == TCPX_OK, "ended");
-  throws(TCPX_ERR_HANDLE, [&] { right.listen(); });
+  throws(TCPX_ERR_HANDLE, [&] { right.listen(); }, "");
   // Either end may have been the first to say goodbye.
   int status = TCPX_OK;
   try {

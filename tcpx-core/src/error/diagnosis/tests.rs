@@ -247,15 +247,12 @@ fn a_peer_learns_of_a_failed_dial_only_faults_of_the_host() {
 #[test]
 fn mistakes_of_the_calling_program_need_no_id() {
     for error in [
-        Error::UnknownPeer { peer: "p".into(), known: String::new() },
         Error::PeerState { peer: "p".into(), state: "up", cure: "wait" },
-        Error::UnknownRegistration { id: MemoryId::after(0) },
         Error::MemoryUnavailable(MemoryUnavailable::Operations { count: 1 << 20 }),
         remote(RemoteProblem::NoMemory),
         Error::Cancelled,
         Error::Released,
         Error::Closed,
-        io(ErrorKind::AddrInUse),
         unreachable(&[None]),
         unreachable(&[]),
     ] {

@@ -7,7 +7,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpx_protocol::types::note_cost;
@@ -61,6 +61,25 @@ fn as_much_waits_for_a_peer_that_is_yet_to_be_reached() {
         // The peer makes no progress, so the link is never proven.
         assert_eq!(fill(&left), u64::from(room) / note_cost(10_000));
     }
+}
+
+/// Nothing is posted, so only the wait itself asks the peer for signs of life.
+#[test]
+fn a_wait_for_notifications_finds_a_frozen_peer() {
+    let options = patient().progress_thread(true).peer_timeout(Some(Duration::from_secs(2)));
+    let [left, right] = connected(options);
+    let frozen = right.shared.engine().expect("no fork");
+    let began = Instant::now();
+    let failure = loop {
+        let waited = left.wait_notifications(&mut Vec::new(), 1, Some(Duration::from_millis(100)));
+        assert!(matches!(waited, Err(Error::Deadline { .. })), "{waited:?}");
+        assert!(began.elapsed() < PATIENCE, "the peer counts as alive");
+        if let Ok(PeerState::Failed(error)) = left.peer_state("right") {
+            break error;
+        }
+    };
+    assert!(matches!(failure, Error::PeerGone { how: Departure::Silent { .. }, .. }), "{failure}");
+    drop(frozen);
 }
 
 /// Each peer has room of its own, and what the peer does not take waits at its sender.

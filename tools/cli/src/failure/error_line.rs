@@ -33,6 +33,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
             return diagnosis_of_io(error.kind()).map(|diagnosis| diagnosis.code);
         }
         Failure::Connection(ConnectionError::NoServerOverIpv6 { .. }) => &limits::PEER_REFUSES,
+        Failure::Connection(ConnectionError::PortInUse { .. }) => &limits::PORT_IN_USE,
         Failure::Connection(
             ConnectionError::BadAddress { .. } | ConnectionError::UnknownHost { .. },
         ) => &connection::ADDRESS_UNUSABLE,
@@ -46,6 +47,7 @@ fn code_of(failure: &Failure) -> Option<Code> {
         ) => &connection::TOKEN_DIFFERS,
         Failure::Usage(_) => &transfer::COMMAND_LINE_WRONG,
         Failure::Io { error, .. } if is_out_of_files(error) => &limits::OPEN_FILES_LIMIT,
+        Failure::Io { error, .. } if is_about_a_file(error) => &transfer::FILE_UNUSABLE,
         Failure::PluginProcess(_) => &connection::PLUGIN_EXITED,
         Failure::NotVerified(_) => &transfer::PAYLOAD_DIFFERS,
         // The other end's line is complete; the rest is about this command line.
@@ -61,6 +63,12 @@ fn code_of(failure: &Failure) -> Option<Code> {
         | Failure::Io { .. } => return None,
     };
     Some(diagnosis.code)
+}
+
+/// Returns whether a file is missing, or may not be used in this way.
+fn is_about_a_file(error: &std::io::Error) -> bool {
+    let errnos = [Errno::NOENT, Errno::ACCESS, Errno::ISDIR, Errno::NOTDIR, Errno::ROFS];
+    errnos.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Returns whether the process, or the system, may open no more files.
@@ -87,6 +95,10 @@ mod tests {
             tried: ([10, 0, 0, 1], 9).into(),
             error: std::io::ErrorKind::ConnectionRefused.into(),
         };
+        let in_use = ConnectionError::PortInUse {
+            address: ([10, 0, 0, 1], 9).into(),
+            error: std::io::ErrorKind::AddrInUse.into(),
+        };
         for (failure, expected) in [
             (missing.into(), "TCPX-201"),
             (no_server.into(), "TCPX-607"),
@@ -94,6 +106,8 @@ mod tests {
             (Failure::NotVerified("byte 3".into()), "TCPX-905"),
             (Failure::Usage("no".into()), "TCPX-920"),
             (Failure::io("opening")(std::io::Error::from_raw_os_error(24)), "TCPX-608"),
+            (Failure::io("opening")(std::io::Error::from_raw_os_error(2)), "TCPX-921"),
+            (in_use.into(), "TCPX-613"),
         ] {
             let line = error_line(&failure, None);
             assert!(line.ends_with(&format!(" (see: tcpx explain {expected})")), "{line}");
@@ -104,7 +118,7 @@ mod tests {
     #[test]
     fn a_failure_without_a_diagnosis_gets_no_hint() {
         for failure in [
-            Failure::io("opening")(std::io::ErrorKind::NotFound.into()),
+            Failure::io("opening")(std::io::ErrorKind::BrokenPipe.into()),
             Failure::OtherEnd("gone (see: tcpx explain TCPX-201)".into()),
             Error::Cancelled.into(),
         ] {
