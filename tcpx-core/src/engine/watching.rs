@@ -74,7 +74,7 @@ impl Engine {
     }
 }
 
-/// Time between two questions to a peer of which the program awaits notifications.
+/// Time between two questions to a peer whose notifications the program awaits.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
