@@ -114,7 +114,8 @@ fn debug_information_is_installed_only_when_asked_for() {
     assert!(whole_sections.contains(".debug_line"), "{whole_sections}");
     assert!(!small_sections.contains(".debug_"), "{small_sections}");
     assert!(small_sections.contains(".symtab"), "backtraces need names: {small_sections}");
-    assert!(2 * small_bytes < whole_bytes, "{small_bytes} of {whole_bytes} bytes");
+    // A third at least: what is compiled from C has none in either.
+    assert!(3 * small_bytes < 2 * whole_bytes, "{small_bytes} of {whole_bytes} bytes");
     assert!(archive() < whole_archive);
 }
 
