@@ -77,7 +77,10 @@ for python in "${found[@]}"; do
         if "$folder/bin/pyright" --version >/dev/null 2>&1; then
             cat >"$folder/pyrightconfig.json" <<<'{"typeCheckingMode": "strict", "include": ["typed.py"]}'
             cp "$tests/typed.py" "$folder/typed.py"
-            (cd "$folder" && PATH=$folder/bin:$PATH && pyright -p . && cd / && pyright --verifytypes tcpx --ignoreexternal)
+            (
+                cd "$folder" && PATH=$folder/bin:$PATH && pyright -p .
+                cd / && { pyright --verifytypes tcpx --ignoreexternal --outputjson || true; } | python "$tests/known_types.py"
+            )
         else
             echo "skipped: pyright cannot be installed"
         fi
