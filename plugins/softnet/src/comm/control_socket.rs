@@ -82,6 +82,11 @@ impl ControlSocket {
         read
     }
 
+    /// Returns whether bytes were read from the socket and not taken.
+    pub(super) fn has_bytes(&self) -> bool {
+        self.encryption.as_ref().is_some_and(|encryption| encryption.1.has_bytes())
+    }
+
     /// Returns whether bytes came that were not those that the peer sent.
     pub(super) fn is_tampered(&self) -> bool {
         self.is_tampered

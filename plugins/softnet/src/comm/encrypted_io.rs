@@ -34,11 +34,14 @@ thread_local! {
 }
 
 fn take_buffer(kept: &'static Buffers) -> Vec<u8> {
-    kept.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    // A thread that ends keeps none.
+    let kept = kept.try_with(|kept| kept.borrow_mut().pop()).ok().flatten();
+    kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
 fn give_back(kept: &'static Buffers, buffer: Vec<u8>) {
-    kept.with_borrow_mut(|kept| {
+    let _ = kept.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
         if kept.len() < KEPT_BUFFERS {
             kept.push(buffer);
         }

@@ -284,8 +284,10 @@ impl RecvComm {
     fn check_sockets(&mut self) {
         self.check_nic();
         // The bytes from before the end may be all that the receives need.
-        let is_read =
-            self.input.bytes().is_empty() && self.chunks.is_empty() && !self.lanes.expect();
+        let is_read = self.input.bytes().is_empty()
+            && !self.control.has_bytes()
+            && self.chunks.is_empty()
+            && !self.lanes.expect();
         let sockets = self.lanes.sockets().chain([self.control.stream()]);
         let Some((index, death)) = self.liveness.check(sockets, is_read) else { return };
         if index < self.lanes.len() {

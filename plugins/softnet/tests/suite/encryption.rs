@@ -246,6 +246,32 @@ fn bytes_that_are_changed_left_out_or_repeated_are_an_error() {
     }
 }
 
+/// Two of these fill what a comm reads ahead of its receives, so that more is decrypted or read
+/// from the control socket than has been taken from it.
+#[test]
+fn what_was_read_before_the_connection_ended_still_arrives() {
+    const INLINE: usize = 32 << 10;
+    in_own_process!();
+    let net = support::net(|settings| settings.inline_bytes = INLINE as u32);
+    let (sender, mut receiver) = net.pair_with(Some(SECRET));
+    let mut memory = Memory::patterned(INLINE, 0);
+    let (_, from) = net.register(sender.comm, memory.data(), INLINE, PTR_HOST);
+    let (_, into) = net.register(receiver.comm, memory.data(), INLINE, PTR_CUDA);
+    for _ in 0..4 {
+        let (_, send) = net.isend(sender.comm, memory.data(), INLINE as i32, from);
+        net.finish(send);
+    }
+    let mut receive = || {
+        let (number, recv) = receiver.post(ptr::null_mut(), INLINE, into);
+        net.finish(recv);
+        assert!(receiver.unpack(number, INLINE) == memory.bytes());
+        assert_eq!(net.consumed(receiver.comm, recv), 0);
+    };
+    (0..2).for_each(|_| receive());
+    assert_eq!(net.close(sender.comm), 0);
+    (0..2).for_each(|_| receive());
+}
+
 #[test]
 fn a_socket_of_another_comm_does_not_fit() {
     in_own_process!();
