@@ -7,11 +7,14 @@
 #   tools/scripts/nixl-test.sh soak FOLDER SECONDS [PYTHON]
 #                                            everything that agents do for so long, over and over:
 #                                            memory, threads and descriptors must stay as they are
+#   tools/scripts/nixl-test.sh encrypted FOLDER [PYTHON]
+#                                            all that moves bytes once more, with TCPX_ENCRYPTION=require
 #   tools/scripts/nixl-test.sh wheel FILE [PYTHON] FILE is from cargo xtask wheel; it is installed, tried
 #                                            and removed
 #   tools/scripts/nixl-test.sh all                 builds backend and wheel, and tests both; says that it is
 #                                            skipped where NIXL cannot be installed
 #   tools/scripts/nixl-test.sh soak-all SECONDS    builds the backend, and soaks it
+#   tools/scripts/nixl-test.sh encrypted-all       builds the backend, and tests it encrypted
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -34,12 +37,13 @@ if [[ ${1:?the folder of libplugin_TCPX.so, or install} == install ]]; then
     install
     exit
 fi
-if [[ $1 == all || $1 == soak-all ]]; then
+if [[ $1 == all || $1 == soak-all || $1 == encrypted-all ]]; then
     . tools/scripts/glibc.sh
     folder=${CARGO_TARGET_DIR:-$PWD/target}/nixl
     python=$(install) || { echo "skipped: NIXL cannot be installed"; exit; }
     cargo xtask nixl --profile dev --out "$folder" "${glibc[@]}"
     if [[ $1 == soak-all ]]; then exec tools/scripts/nixl-test.sh soak "$folder" "${2:?for how many seconds}" "$python"; fi
+    if [[ $1 == encrypted-all ]]; then exec tools/scripts/nixl-test.sh encrypted "$folder" "$python"; fi
     tools/scripts/nixl-test.sh "$folder" "$python"
     exec tools/scripts/nixl-test.sh wheel "$(cargo xtask wheel --profile dev --out "$folder" "${glibc[@]}")" "$python"
 fi
@@ -66,6 +70,11 @@ if [[ $1 == soak ]]; then
     soak=${3:?for how many seconds}
     set -- "$2" "${@:4}"
 fi
+encryption=
+if [[ $1 == encrypted ]]; then
+    encryption=require
+    shift
+fi
 folder=$(realpath "$1")
 python=${2:-$(install)}
 
@@ -74,6 +83,18 @@ for variable in "${!TCPX_@}"; do unset "$variable"; done
 export NIXL_PLUGIN_DIR=$folder NIXL_LOG_LEVEL=${NIXL_LOG_LEVEL:-ERROR}
 if [[ $soak ]]; then
     exec "$python" bindings/nixl/tests/soak.py "$soak"
+fi
+run_tests() {
+    local test
+    for test in "$@"; do
+        echo "-- $test"
+        "$python" "bindings/nixl/tests/$test.py"
+    done
+}
+if [[ $encryption ]]; then
+    export TCPX_ENCRYPTION=$encryption
+    run_tests stand_ins transfers ends phases devices gpus tensor soak
+    exit
 fi
 
 work=$(mktemp -d)
@@ -92,7 +113,4 @@ if [[ $others ]]; then
     exit 1
 fi
 
-for test in vtable stand_ins transfers ends phases devices gpus refusals tensor soak; do
-    echo "-- $test"
-    "$python" "bindings/nixl/tests/$test.py"
-done
+run_tests vtable stand_ins transfers encrypted ends phases devices gpus refusals tensor soak

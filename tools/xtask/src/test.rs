@@ -213,6 +213,12 @@ const STEPS: &[TestStep] = &[
         "tools/scripts/nixl-test.sh soak-all 600",
     ),
     step(
+        "nixl-encrypted",
+        Tier::Nightly,
+        "all that agents do, with TCPX_ENCRYPTION=require",
+        "tools/scripts/nixl-test.sh encrypted-all",
+    ),
+    step(
         "python-soak",
         Tier::Nightly,
         "all that agents of Python do, for ten minutes",
