@@ -94,6 +94,8 @@ pub(crate) struct Engine {
     pub(crate) meeting: Meeting,
     deadlines: Deadlines,
     unpacking: Unpacking,
+    /// Reason why nothing is encrypted although the session prefers it.
+    not_encrypted: Option<&'static str>,
     peers_failed: u64,
     /// Whether something about peers has changed since the last call of `take_news`.
     has_news: bool,
@@ -149,11 +151,11 @@ impl Engine {
         options.check_gpu(plugin.is_hardware())?;
         let link_bytes = options.link_bytes.for_plugin(plugin.is_hardware());
         let encryption = plugin.check_encryption(options.encryption, &memory)?;
-        let options = SessionOptions { link_bytes, encryption, ..options };
+        let options = SessionOptions { link_bytes, encryption: encryption.setting, ..options };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let copy_threads = options.copy_threads.count(processors);
-        let mut opened =
-            tcpx_unpack::open_with_threads(options.unpack, memory.kind(), copy_threads)?;
+        let unpack = options.unpack_of(memory.kind());
+        let mut opened = tcpx_unpack::open_with_threads(unpack, memory.kind(), copy_threads)?;
         tracing::info!(
             plugin = plugin.name(), path = %plugin.path().display(), unpack = %opened.unpack.backend(), why = %opened.why,
             "session created"
@@ -188,6 +190,7 @@ impl Engine {
             meeting: Meeting::new(context, listener),
             deadlines: Deadlines::default(),
             unpacking: Unpacking::new(opened, unpack_tells),
+            not_encrypted: encryption.refusal,
             peers_failed: 0,
             has_news: false,
             departed: ReportSums::default(),

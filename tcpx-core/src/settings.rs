@@ -12,7 +12,7 @@ use tcpx_protocol::types::{
     LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_EAGER_BYTES, MIN_CHUNK_BYTES,
 };
 use tcpx_sys::MAX_REQUESTS;
-use tcpx_unpack::Choice;
+use tcpx_unpack::{Choice, MemoryKind};
 
 use crate::error::{Error, Result, SettingProblem};
 use crate::types::{MAX_COPY_THREADS, MAX_NAME_BYTES};
@@ -122,7 +122,8 @@ pub struct SessionOptions {
     /// `None` is [`DEFAULT_CHUNK_BYTES`](crate::DEFAULT_CHUNK_BYTES), or less where the limits are
     /// lower. Two ends agree on the smaller number.
     pub chunk_bytes: Option<u32>,
-    /// Backend that copies fragments to their destination.
+    /// Backend that copies fragments to their destination. In a session of
+    /// [all devices](Self::all_devices) it is that of GPUs' memory: ordinary memory has one alone.
     pub unpack: Choice,
     /// Threads that help to copy fragments to ordinary memory. They begin when there is much to
     /// copy at once, and end with the session. Memory of a GPU needs none.
@@ -323,6 +324,14 @@ impl SessionOptions {
             range("stall_after in ms", time.as_millis() as u64, 1, 86_400_000)?;
         }
         check_name("name", &self.name)
+    }
+
+    /// Returns the choice of a backend for memory of this kind.
+    pub(crate) fn unpack_of(&self, memory: MemoryKind) -> Choice {
+        match memory {
+            MemoryKind::Host if self.all_devices => Choice::Auto,
+            _ => self.unpack,
+        }
     }
 
     /// Refuses a session without a GPU on a plugin that needs one. The buffers of such a plugin lie

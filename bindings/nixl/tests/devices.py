@@ -59,6 +59,20 @@ def several_devices_at_once():
         here.nixl.release_xfer_handle(handle)
 
 
+def backends_of_gpus():
+    """A way of unpacking that GPUs alone have keeps no agent from its other memory."""
+    for unpack in ("d2d", "kernel"):
+        here = Agent("here", parameters={"unpack": unpack})
+        there = Peer("there", environment={**EMULATED, "UCCL_TCPX_UNPACK_IMPL": unpack})
+        with there:
+            for kind in ("DRAM", "VRAM"):
+                mine, its = (agent.add_area(MIB, kind, 0) for agent in (here, there))
+                here.know(there.metadata())
+                here.fill(mine[0], 90)
+                here.transfer("WRITE", span(mine, its, MIB), "there", b"", (kind, kind))
+                assert there.is_filled(its[0], 90)
+
+
 def to_itself_between_devices():
     """From the host to a GPU of the same agent, and from there to another one."""
     here = Agent("here")
@@ -80,4 +94,6 @@ def no_such_device():
 
 
 if __name__ == "__main__":
-    run([all_four_ways, several_devices_at_once, to_itself_between_devices, no_such_device])
+    run([
+        all_four_ways, several_devices_at_once, backends_of_gpus, to_itself_between_devices, no_such_device,
+    ])

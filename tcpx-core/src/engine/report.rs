@@ -111,6 +111,8 @@ impl Engine {
             plugin_name: plugin.name().to_owned(),
             plugin_path: plugin.path().display().to_string(),
             device_memory: self.resources.session.memory.name().to_owned(),
+            encryption: self.resources.session.options.encryption.to_string(),
+            not_encrypted: self.not_encrypted.map(str::to_owned),
             unpack: self.unpacking.backend().to_string(),
             unpack_why: self.unpacking.why().to_owned(),
             unpack_batches: self.unpacking.batches(),

@@ -245,12 +245,14 @@ pub enum SettingProblem {
     },
     /// The session must encrypt, and its transport cannot.
     #[error(
-        "the transport {transport} cannot encrypt: a NIC or the kernel places the bytes, or the \
-         plugin has no way to; use plugin = soft over plain sockets, or encryption = prefer or off"
+        "the transport {transport} cannot encrypt: {reason}; use plugin = soft over plain sockets, \
+         or encryption = prefer or off"
     )]
     CannotEncrypt {
         /// Name of the transport.
         transport: &'static str,
+        /// Words that say what keeps it from that.
+        reason: &'static str,
     },
     /// A hardware plugin has its queues and its bounce buffer in GPU memory.
     #[error(

@@ -42,7 +42,9 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
             .and("transport", &report.transport)
             .and("plugin", &report.plugin_name)
             .and("device_memory", &report.device_memory)
-            .and("unpack", &report.unpack);
+            .and("unpack", &report.unpack)
+            .and("encryption", &report.encryption)
+            .and("not_encrypted", report.not_encrypted.as_deref().unwrap_or_default());
         page.add(ABOUT, &about, report);
         page.add(STATE, &labels, report);
         // Alarms that were never seen are included: Prometheus raises no alert on a counter that
@@ -257,7 +259,12 @@ mod tests {
 
     #[test]
     fn samples_say_what_the_report_says() {
-        let page = metrics_text(&[report("left")]);
+        let page = metrics_text(&[SessionReport {
+            encryption: "off".into(),
+            not_encrypted: Some("a NIC places the bytes".into()),
+            ..report("left")
+        }]);
+        assert!(page.contains("encryption=\"off\",not_encrypted=\"a NIC places the bytes\"} 1\n"));
         let own = "session=\"left\",device=\"gpu1\"";
         for line in [
             format!("tcpx_alarms_total{{{own},id=\"TCPX-902\"}} 2"),

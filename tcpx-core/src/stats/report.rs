@@ -165,6 +165,11 @@ pub struct SessionReport {
     pub plugin_path: String,
     /// Kind of device memory in this session: `"emulated"` or `"cuda"`.
     pub device_memory: String,
+    /// Setting of encryption in use: `"off"`, `"prefer"` or `"require"`.
+    pub encryption: String,
+    /// Reason why the transport encrypts nothing, in a session that prefers encryption. `None`:
+    /// `encryption` is what the session was made with.
+    pub not_encrypted: Option<String>,
     /// Unpack backend.
     pub unpack: String,
     /// Reason for this backend.

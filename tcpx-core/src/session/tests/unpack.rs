@@ -11,7 +11,7 @@ use std::time::Duration;
 use tcpx_cuda::CudaError;
 use tcpx_protocol::types::MemoryType;
 use tcpx_testkit::{PATIENCE, until};
-use tcpx_unpack::{Backend, Ticket, Unpack, UnpackError, UnpackJob};
+use tcpx_unpack::{Backend, Choice, Ticket, Unpack, UnpackError, UnpackJob};
 
 use super::{connected, soft};
 use crate::{
@@ -259,6 +259,34 @@ fn a_failed_unpack_of_one_of_eight_devices_ends_no_other() {
         let [(SICK, Err(error))] = &sick[..] else { panic!("round {round}: {sick:?}") };
         let reason = error.to_string();
         assert!(reason.contains("cuTestCall") || reason.contains("gone"), "{reason}");
+    }
+}
+
+/// In a session of all devices, a backend that GPUs alone have is no error of the host's memory,
+/// nor of memory that stands in for a GPU's.
+#[test]
+fn a_backend_of_gpus_is_no_error_for_other_memory() {
+    for choice in [Choice::D2d, Choice::Kernel] {
+        let options = || soft().unpack(choice).emulated_gpus(1);
+        let refused = Session::new(options()).map(drop).expect_err("it is a session of the host");
+        assert!(matches!(refused, Error::Unpack(_)), "{refused:?}");
+        let [here, there] = ["here", "there"].map(|name| {
+            Session::new(options().name(name).all_devices(true)).expect("it has other memory")
+        });
+        here.load_remote_conn_info("there", &there.listen().expect("listen")).expect("they load");
+        for device in [Device::Host, Device::Gpu(0)] {
+            let [memory, target] = [&here, &there]
+                .map(|session| session.allocate(MESSAGE_BYTES, device).expect("there is room"));
+            let key = there.export(target, ExportOptions::new(RemoteAccess::Write));
+            let key = key.expect("it is registered");
+            let local = [MemoryRange { memory, offset: 0, bytes: MESSAGE_BYTES }];
+            let remote = [RemoteRange { key: &key, offset: 0, bytes: MESSAGE_BYTES }];
+            let write = here.prepare("there", OperationKind::Write, &local, &remote);
+            let write = write.expect("it fits");
+            write.post(None).expect("it is connected");
+            write.wait(Some(PATIENCE)).expect("it is written");
+        }
+        assert_eq!(there.stats().unpack, "host");
     }
 }
 

@@ -20,6 +20,9 @@ pub(super) struct Report {
     pub(super) transport: String,
     pub(super) plugin_name: String,
     pub(super) memory: Memory,
+    /// Reason why this end encrypts nothing although it prefers to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_encrypted: Option<String>,
     /// The receiving end's implementation.
     pub(super) unpack: String,
     /// Bytes of a chunk that both ends agreed on.
@@ -83,6 +86,7 @@ impl Report {
             transport: stats.transport,
             plugin_name: stats.plugin_name,
             memory: connected.memory,
+            not_encrypted: stats.not_encrypted,
             unpack: connected.unpack.clone(),
             chunk_bytes: peer.map_or(0, |peer| peer.chunk_bytes),
             channels: connected.channels,

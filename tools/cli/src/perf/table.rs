@@ -75,6 +75,7 @@ fn constants(report: &Report) -> String {
         format!("chunk {}", ByteSize(report.chunk_bytes.into())),
         count(report.channels.into(), "channel"),
     ];
+    facts.extend(report.not_encrypted.as_ref().map(|why| format!("nothing encrypted ({why})")));
     facts.extend(report.depth.map(|depth| format!("depth {depth}")));
     facts.extend(report.descriptors.map(|it| count(it.into(), "descriptor")));
     if let Mode::Messages(batch) = report.mode {
