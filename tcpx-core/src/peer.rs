@@ -214,12 +214,12 @@ impl Peer {
         }
     }
 
-    /// Asks the peer for a sign of life if it is up. One with a progress thread ends if it gives
-    /// none.
-    pub(crate) fn ask_if_up(&mut self, now: Instant) -> bool {
+    /// Awaits a sign of life of the peer if it is up. One with a progress thread ends if it gives
+    /// none. Returns whether the peer is up.
+    pub(crate) fn expect_if_up(&mut self, now: Instant) -> bool {
         match &mut self.state {
             ConnectionState::Linked(connection) if connection.protocol.stage() == PeerStage::Up => {
-                connection.protocol.handle_doubt(now);
+                connection.protocol.handle_expectation(now);
                 true
             }
             _ => false,

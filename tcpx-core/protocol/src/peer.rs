@@ -195,6 +195,11 @@ impl PeerProtocol {
         }
     }
 
+    /// Handles a wait of the program for anything that the peer may send: a sign of life is due.
+    pub fn handle_expectation(&mut self, now: Instant) {
+        self.cx.life.keepalive.expect(now);
+    }
+
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) next has anything to do,
     /// unless the peer is heard. `None`: when it is heard, or a program asks for something.
     pub fn next_timeout(&self) -> Option<Instant> {

@@ -74,7 +74,8 @@ impl Engine {
     }
 }
 
-/// Time between two questions to a peer whose notifications the program awaits.
+/// Time between two expectations, while the program awaits notifications. The keepalive pings a
+/// silent peer after a longer time, so no peer comes to rest in between.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -86,7 +87,7 @@ impl Engine {
         }
         self.asked_at = Some(now);
         for (key, peer) in &mut self.peers {
-            if peer.ask_if_up(now) {
+            if peer.expect_if_up(now) {
                 self.agenda.mark(key);
             }
         }

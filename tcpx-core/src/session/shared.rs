@@ -37,7 +37,7 @@ use tcpx_protocol::types::Direction;
 use tcpx_sys::{ForkGuard, is_forked};
 
 use super::leader::LeaderState;
-use super::wait::{MANY_QUERIES, QueryRate};
+use super::wait::{MANY_QUERIES, QueryRate, Waiters};
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::signals::EventCount;
 use crate::engine::Engine;
@@ -65,6 +65,7 @@ pub(crate) struct SharedEngine {
     /// State of the leader; locked by the thread that leads.
     lead: Mutex<LeaderState>,
     pub(super) query_rate: QueryRate,
+    pub(super) waiters: Waiters,
     /// Whether the progress thread leads.
     pub(super) thread_leads: AtomicBool,
     /// Time for which the progress thread stands back, where a test sets it.
@@ -127,6 +128,7 @@ impl SharedEngine {
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(LeaderState::new(spin)),
                 query_rate: QueryRate::default(),
+                waiters: Waiters::default(),
                 thread_leads: AtomicBool::new(false),
                 #[cfg(test)]
                 stand_back: std::sync::OnceLock::new(),

@@ -3,12 +3,13 @@
 //!
 //! A thread that asks for progress while another one leads asks the system as well, because the
 //! leader may have no processor to run on. The progress thread stands back as long as the program
-//! asks at least every 50 µs. A program with an event loop of its own waits on the same set of
-//! descriptors ([`EventSet`]).
+//! asks at least every 50 µs, or waits for a fifth of its time. A program with an event loop of its
+//! own waits on the same set of descriptors ([`EventSet`]).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -127,9 +128,106 @@ impl QueryRate {
     }
 }
 
+/// Threads of the program that wait. One of them leads while the progress thread stands back.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    waiting: AtomicU32,
+    /// Number of waits that have ended; it wraps around.
+    ended: AtomicU32,
+    /// Whether the progress thread rests until the last wait ends.
+    rests: AtomicBool,
+    progress_thread: OnceLock<Thread>,
+}
+
+/// Wait of one thread of the program. Dropping it ends the wait.
+#[derive(Debug)]
+pub(super) struct Waiter<'a>(&'a Waiters);
+
+impl Waiters {
+    /// Counts one more wait, until the result is dropped.
+    pub(super) fn begin(&self) -> Waiter<'_> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiter(self)
+    }
+
+    /// Returns whether a thread of the program waits.
+    pub(super) fn is_any(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Returns whether a wait is under way, and no wait has ended since `ended` was updated. A
+    /// program whose waits are short never ends a rest, which takes a call of the system.
+    fn is_long(&self, ended: &mut u32) -> bool {
+        let before = std::mem::replace(ended, self.ended.load(Ordering::SeqCst));
+        *ended == before && self.is_any()
+    }
+
+    /// Lets the progress thread, which calls this, stand back for `time`. If a wait was under way
+    /// for all the time since the last call with this `ended`, the thread stands back until the
+    /// last wait ends, for at most `longest`. Unparking the thread ends the call.
+    pub(super) fn stand_back(&self, ended: &mut u32, time: Duration, longest: Duration) {
+        if !self.is_long(ended) {
+            return std::thread::park_timeout(time);
+        }
+        self.progress_thread.get_or_init(std::thread::current);
+        self.rests.store(true, Ordering::SeqCst);
+        // The last wait may have ended before the mark was set.
+        if self.is_any() {
+            std::thread::park_timeout(longest);
+        }
+        self.rests.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+        let was_last = self.0.waiting.fetch_sub(1, Ordering::SeqCst) == 1;
+        if was_last && self.0.rests.load(Ordering::SeqCst) {
+            self.0.progress_thread.get().inspect(|thread| thread.unpark());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_the_last_long_wait_ends_the_rest_of_the_progress_thread() {
+        let (waiters, hour) = (Waiters::default(), Duration::from_secs(3600));
+        let began = Instant::now();
+        let [first, last] = [(); 2].map(|()| waiters.begin());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut ended = 0;
+                while waiters.is_any() {
+                    waiters.stand_back(&mut ended, Duration::ZERO, hour);
+                }
+            });
+            let await_rest = || {
+                while !waiters.rests.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            };
+            await_rest();
+            drop(first);
+            assert!(waiters.is_any());
+            drop(last);
+        });
+        assert!(began.elapsed() < hour && !waiters.is_any());
+    }
+
+    #[test]
+    fn a_wait_is_long_from_the_second_look_on() {
+        let (waiters, mut ended) = (Waiters::default(), 0);
+        assert!(!waiters.is_long(&mut ended), "there is none");
+        drop(waiters.begin());
+        let waiter = waiters.begin();
+        assert_eq!([(); 2].map(|()| waiters.is_long(&mut ended)), [false, true]);
+        drop(waiter);
+        assert_eq!([(); 2].map(|()| waiters.is_long(&mut ended)), [false; 2]);
+    }
 
     #[test]
     fn nothing_lasts_longer_than_its_limit() {

@@ -30,14 +30,17 @@ impl SharedEngine {
                 Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
             };
             self.thread_leads.store(true, Ordering::Relaxed);
-            let served = self.wait(WaitLimit::unlimited(), check, |_, _, _| Error::Closed);
+            let limit = WaitLimit::unlimited();
+            let served = self.lead_or_listen(&self.changed, limit, check, |_, _, _| Error::Closed);
             self.thread_leads.store(false, Ordering::Relaxed);
             served?;
             let Range { start: mut stand_back, end: longest } = self.stand_back();
+            let mut ended = 0;
             while !stopped.load(Ordering::SeqCst) {
                 let mut since = Instant::now();
-                std::thread::park_timeout(stand_back);
-                if !self.query_rate.is_frequent(&mut since, Instant::now()) {
+                self.waiters.stand_back(&mut ended, stand_back, LONGEST_WAIT);
+                let asked_often = self.query_rate.is_frequent(&mut since, Instant::now());
+                if !asked_often && !self.waiters.is_any() {
                     break;
                 }
                 stand_back = (2 * stand_back).min(longest);
@@ -76,7 +79,24 @@ impl SharedEngine {
         self.wait_for(&self.completed, limit, check, on_deadline)
     }
 
+    /// Waits as a thread of the program.
     fn wait_for<T>(
+        &self,
+        news: &EventCount,
+        limit: WaitLimit,
+        check: impl FnMut(&mut Engine) -> Result<Poll<T>>,
+        on_deadline: impl FnOnce(&mut Engine, Duration, Instant) -> Error,
+    ) -> Result<T> {
+        let waiter = self.waiters.begin();
+        let began = Instant::now();
+        let outcome = self.lead_or_listen(news, limit, check, on_deadline);
+        // The next wait may follow at once.
+        self.query_rate.record(began.elapsed());
+        drop(waiter);
+        outcome
+    }
+
+    fn lead_or_listen<T>(
         &self,
         news: &EventCount,
         limit: WaitLimit,

@@ -43,7 +43,7 @@ pub(super) struct Lifecycle {
     connect_timeout: Duration,
     /// Chunks that the peer has room for on each channel so far; empty: any number.
     credit: ChunkCounts,
-    keepalive: Keepalive,
+    pub(super) keepalive: Keepalive,
     pub(super) arrivals: Arrivals,
     pub(super) received_at: Instant,
 }

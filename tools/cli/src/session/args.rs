@@ -117,8 +117,7 @@ impl SessionArgs {
 
     /// Returns the setup by flags, then environment, then defaults.
     pub(crate) fn setup(&self, budget: Budget) -> Result<SessionSetup, Failure> {
-        // Its threads make the progress themselves, as those of a program that polls do.
-        let mut options = SessionOptions::default().progress_thread(false).with_env()?;
+        let mut options = SessionOptions::from_env()?;
         if let Some(plugin) = &self.plugin {
             options.plugin = plugin.clone();
         }

@@ -58,6 +58,39 @@ fn neither_end_nor_kill_leaves_a_process_behind() {
     }
 }
 
+/// A stopped end: its sockets stay open and its host acknowledges, so only the silence of the
+/// process tells. A step of the command has 30 s.
+#[test]
+fn an_end_that_is_stopped_is_reported_after_the_peer_timeout() {
+    const TIMEOUT: (&str, &str) = ("TCPX_PEER_TIMEOUT_MS", "2000");
+    let stop = |op, stops_server| {
+        let server = Tcpx::new(&["perf", "server"]).env(TIMEOUT.0, TIMEOUT.1);
+        let server = Server::of(server);
+        let words = ["perf", "--op", op, "--size", "64K", "--iters", "100000"];
+        let client = server.client(&words).env("RUST_LOG", "tcpx=debug");
+        let client = client.env(TIMEOUT.0, TIMEOUT.1).start();
+        client.wait_for_line("measuring");
+        let (stopped, other) =
+            if stops_server { (server.running, client) } else { (client, server.running) };
+        stopped.process.signal(Signal::STOP);
+        let start = Instant::now();
+        let finished = other.finish();
+        let time = start.elapsed();
+        stopped.process.signal(Signal::KILL);
+        stopped.finish();
+        assert!(time < Duration::from_secs(20), "{op}, {stops_server}: {time:?}, {finished}");
+        assert_eq!(finished.status, Some(1), "{finished}");
+        finished.expect_error(&["nothing was heard of it for 2.0 s", "frozen"]);
+    };
+    std::thread::scope(|scope| {
+        for op in ["send", "write", "read"] {
+            for stops_server in [true, false] {
+                scope.spawn(move || stop(op, stops_server));
+            }
+        }
+    });
+}
+
 #[test]
 fn the_peer_on_another_host_gets_the_reason() {
     let server = Server::start(&["perf", "server", "--timeout", "600"]);

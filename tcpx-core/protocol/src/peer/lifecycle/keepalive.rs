@@ -45,9 +45,8 @@ pub(in super::super) struct Keepalive {
     host_look_at: Option<Duration>,
     /// Whether anything is awaited of it, as of the last look.
     is_awaited: bool,
-    /// Whether its session says that it has lost this connection, and nothing was heard on it
-    /// since.
-    is_doubted: bool,
+    /// Time of the last doubt, or of the last wait of the program, and nothing was heard since.
+    doubted_at: Option<Instant>,
     /// Whether nothing is awaited, and its host has acknowledged everything.
     is_resting: bool,
     host: HostSilence,
@@ -71,7 +70,7 @@ impl Keepalive {
             pinged_at: None,
             host_look_at: None,
             is_awaited: true,
-            is_doubted: false,
+            doubted_at: None,
             is_resting: false,
             host: HostSilence::new(timeout, ping_after, now),
         }
@@ -128,8 +127,8 @@ impl Keepalive {
     ) -> Due {
         let since = now.saturating_duration_since(self.looked_at);
         self.looked_at = now;
-        self.is_doubted &= received_at <= self.received_at;
-        let is_awaited = is_awaited || self.is_doubted;
+        self.doubted_at.take_if(|at| received_at > *at);
+        let is_awaited = is_awaited || self.doubted_at.is_some();
         self.is_awaited = is_awaited;
         if received_at > self.received_at {
             self.received_at = received_at;
@@ -160,16 +159,23 @@ impl Keepalive {
     /// Handles doubt: the peer's session says that it has lost this connection, so a sign of life
     /// is awaited. Returns whether to ask for one now.
     pub(in super::super) fn doubt(&mut self, now: Instant) -> bool {
-        if std::mem::replace(&mut self.is_doubted, true) {
-            return false;
+        let was_doubted = self.doubted_at.is_some();
+        self.expect(now);
+        if !was_doubted {
+            self.pinged_at = Some(self.silence);
         }
+        !was_doubted
+    }
+
+    /// Awaits something of the peer until it is heard: the program waits for anything that it may
+    /// send. The silence counts on.
+    pub(in super::super) fn expect(&mut self, now: Instant) {
+        self.doubted_at = Some(now);
         if self.is_resting {
             self.begin(Duration::ZERO);
             self.looked_at = now;
         }
         self.is_awaited = true;
-        self.pinged_at = Some(self.silence);
-        true
     }
 
     /// Begins the silence anew, `silence` ago.

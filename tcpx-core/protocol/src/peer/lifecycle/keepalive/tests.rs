@@ -66,6 +66,31 @@ fn a_peer_that_rests_and_is_doubted_answers_or_is_frozen() {
     }
 }
 
+/// The program waits for notifications, and says so each second. The silence counts from the last
+/// byte on, which came just after the program had said so.
+#[test]
+fn a_peer_that_the_program_waits_for_never_rests() {
+    for waits in [true, false] {
+        let start = Instant::now();
+        let mut beat = Keepalive::new(Some(LIMIT), true, start);
+        let heard = start + Duration::from_millis(501);
+        let end = (0..60_000).step_by(100).find_map(|at| {
+            let now = start + Duration::from_millis(at);
+            if waits && at % 1_000 == 500 {
+                beat.expect(now);
+            }
+            match beat.look(heard.min(now), false, now) {
+                Due::Frozen(silence) => return Some((silence, now - heard)),
+                Due::Ping | Due::HostLook => assert_eq!(beat.host_answer(None), None),
+                Due::Nothing => {}
+            }
+            None
+        });
+        let late = Duration::from_millis(99);
+        assert_eq!(end, waits.then_some((LIMIT + late, LIMIT + late)));
+    }
+}
+
 /// Returns a driver that looks whenever it is due, of a peer without a progress thread whose link
 /// is cut at `cut` ms and was idle before. The looks at the host, and the end, in ms after the cut.
 fn cut_off(timeout: Duration, cut: u64, late: u64) -> (u64, u64) {
