@@ -197,15 +197,16 @@ impl ChannelOffer {
     }
 
     fn claim_of(self, taken: &'static AtomicUsize) -> ChannelClaim {
-        let mut count = 0;
-        taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
-                count = self.count_beside(before);
-                Some(before + usize::from(count))
-            })
-            // The closure always returns a number.
-            .ok();
-        ChannelClaim { count, taken }
+        let mut before = taken.load(Ordering::Relaxed);
+        loop {
+            let count = self.count_beside(before);
+            let after = before + usize::from(count);
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            match taken.compare_exchange_weak(before, after, success, failure) {
+                Ok(_) => return ChannelClaim { count, taken },
+                Err(now) => before = now,
+            }
+        }
     }
 
     fn count_beside(self, taken: usize) -> u16 {
