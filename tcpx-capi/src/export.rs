@@ -171,10 +171,10 @@ pub unsafe extern "C" fn tcpx_export(
 ///
 /// Errors: `TCPX_ERR_NULL`, `TCPX_ERR_ARGUMENT`, `TCPX_ERR_HANDLE`; `TCPX_ERR_DESCRIPTOR` when the
 /// bytes are no key; `TCPX_ERR_REMOTE_MEMORY` for a key of another session, a key that this session
-/// never gave out, and a key that was taken back; `TCPX_ERR_MEMORY_IN_USE` when peers still use the
-/// memory after `close_timeout_ms`: no peer can begin a new use, but the memory must stay. Any
-/// thread. Blocks for at most `close_timeout_ms`, and for up to 10 s more while the peers that are
-/// ended then let go of the memory.
+/// never gave out, and a key that was taken back; `TCPX_ERR_MEMORY_IN_USE` when a plugin or a GPU
+/// does not release the memory within 10 seconds after the peers were ended: no peer can begin a
+/// new use, but the memory must stay. Any thread; blocks while peers use the memory, as a rule for
+/// microseconds. Peers that still use it after `close_timeout_ms` are ended.
 ///
 /// # Safety
 /// `key` is NULL or may be read for `key_bytes` bytes.

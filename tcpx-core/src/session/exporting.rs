@@ -60,8 +60,9 @@ impl Session {
     /// [`Error::Remote`] for a key of another session, one that this session never gave out, or a
     /// revoked key. Peers that still use the key after
     /// [`close_timeout`](crate::SessionOptions::close_timeout) are ended. [`Error::InUse`] when a
-    /// plugin or a GPU does not let go of the memory even then: no peer can begin to use the
-    /// memory, but it must stay valid. [`deregister_memory`](Self::deregister_memory) waits again.
+    /// plugin or a GPU does not let go of the memory within 10 s after that: no peer can begin to
+    /// use the memory, but it must stay valid. [`deregister_memory`](Self::deregister_memory) waits
+    /// again.
     pub fn unexport(&self, key: &RemoteKey) -> Result<()> {
         let shared = self.exporter_of(key)?;
         let mut engine = shared.engine()?;
