@@ -252,6 +252,7 @@ impl NicRegion {
     /// The region is lost.
     pub(super) fn enter(&'static self) -> Result<RegionUser, DevmemError> {
         let one_more = |users: u32| (users > 0).then(|| users + 1);
+        #[allow(deprecated, reason = "its later name, try_update, is not in the oldest Rust")]
         let added = self.users.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         let user = added.ok().map(|_| RegionUser { region: self });
         user.filter(|_| self.lost().is_none()).ok_or_else(|| {
@@ -440,6 +441,7 @@ impl Reserved {
     /// Adds to `of` if the sum stays within `most`; otherwise returns `None` and adds nothing.
     fn take(of: &'static AtomicU32, pages: u32, most: u32) -> Option<Self> {
         let grown = |now: u32| now.checked_add(pages).filter(|&sum| sum <= most);
+        #[allow(deprecated, reason = "its later name, try_update, is not in the oldest Rust")]
         let added = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
         // The drop takes off only what was added.
         added.ok().map(|_| Self { of, pages })

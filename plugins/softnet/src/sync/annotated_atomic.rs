@@ -55,6 +55,7 @@ macro_rules! annotated {
                 change: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
                 writing(self, set);
+                #[allow(deprecated, reason = "its later name, try_update, is not in the oldest Rust")]
                 let before = self.0.fetch_update(set, fetch, change);
                 was_read(self, if before.is_ok() { set } else { fetch });
                 before
