@@ -1,6 +1,7 @@
 //! Attackers on the way of an encrypted control link. A change ends that peer, and nothing else.
 
-use std::net::Ipv4Addr;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,12 @@ impl ProxiedSessions {
             Direction::ToListener => [right, left],
             Direction::ToConnector => [left, right],
         }
+    }
+
+    /// Returns all bytes that the end in that direction has heard, in their order.
+    fn said_to(&self, direction: Direction) -> Vec<u8> {
+        let kinds = [kind::CHALLENGE, kind::OPENING, kind::TLS, kind::RECORD];
+        kinds.iter().flat_map(|kind| self.proxy.passed(direction, *kind)).flatten().collect()
     }
 
     /// Right's other peer has not noticed anything, and left can come back.
@@ -133,14 +140,80 @@ fn records_of_an_earlier_connection_are_not_taken() {
     proxied.goes_on();
 }
 
+/// Two connections that live: what is encrypted on one of them does not fit in the other.
+#[test]
+fn records_of_another_connection_are_not_taken() {
+    let [one, other] = [(); 2].map(|()| ProxiedSessions::new());
+    for proxied in [&one, &other] {
+        let [to, from] = proxied.ends(Direction::ToListener);
+        message(from, to, SHORT, 1);
+    }
+    let theirs = other.proxy.passed(Direction::ToListener, kind::RECORD);
+    let receive = one.right.create_transfer("left").expect("it is up");
+    let into = memory(&one.right, 1, SHORT);
+    receive.post_recv(Post { memory: into, offset: 0, bytes: SHORT as u64, tag: 1 }).expect("up");
+    let last = theirs.last().expect("they have said something");
+    one.proxy.inject(Direction::ToListener, last).expect("the connection lives");
+    let error = receive.wait(Some(PATIENCE)).expect_err("its peer has ended");
+    assert!(error.to_string().ends_with("[TCPX-738]"), "{error}");
+    assert!(is_full_of(&one.right, into, 1, SHORT), "nothing was delivered");
+    one.goes_on();
+    let [to, from] = other.ends(Direction::ToListener);
+    message(from, to, SHORT, 2);
+}
+
+/// An attacker that says all that a connector has said, to its listener: it is no peer.
+#[test]
+fn a_connection_that_is_played_back_to_its_listener_is_closed() {
+    let proxied = ProxiedSessions::new();
+    let [to, from] = proxied.ends(Direction::ToListener);
+    message(from, to, SHORT, 1);
+    let said = proxied.said_to(Direction::ToListener);
+    disconnect_both(&proxied.left, &proxied.right);
+    let info = proxied.right.listen().expect("listen");
+    let mut attacker = TcpStream::connect(tcpx_tests::control_addresses(&info)[0]).expect("open");
+    attacker.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    // The listener may have closed before it has read all.
+    let _ = attacker.write_all(&said);
+    let mut answer = Vec::new();
+    let closed = attacker.read_to_end(&mut answer);
+    let is_reset = |error: io::Error| error.kind() == ErrorKind::ConnectionReset;
+    assert!(closed.is_ok() || closed.is_err_and(is_reset), "it stays open");
+    let up = proxied.right.stats().peers.into_iter().filter(|peer| peer.state == "up");
+    assert_eq!(up.map(|peer| peer.name).collect::<Vec<_>>(), ["witness"]);
+    proxied.goes_on();
+}
+
+/// An attacker that answers as a listener has answered before.
+#[test]
+fn a_connection_that_is_played_back_to_its_connector_is_refused() {
+    let proxied = ProxiedSessions::new();
+    let [to, from] = proxied.ends(Direction::ToListener);
+    message(from, to, SHORT, 1);
+    let said = proxied.said_to(Direction::ToConnector);
+    let imposter = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = imposter.local_addr().expect("it is bound").port();
+    let info = proxied.right.listen().expect("listen");
+    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port);
+    let victim = open(options(Require));
+    victim.load_remote_conn_info("right", &info).expect("own bytes load");
+    thread::spawn(move || {
+        let (mut victim, _) = imposter.accept().expect("it connects");
+        let _ = victim.write_all(&said);
+        let _ = io::copy(&mut victim, &mut io::sink());
+    });
+    let error = victim.connect("right").expect_err("it is not right");
+    let is_typed = matches!(
+        error,
+        Error::Handshake { .. } | Error::Encryption { .. } | Error::PeerGone { .. }
+    );
+    assert!(is_typed && error.id().is_some(), "{error}");
+    message(from, to, SHORT, 2);
+}
+
 /// The first of each kind is changed on its way. Both ends learn of it.
 #[test]
 fn an_exchange_of_keys_that_was_changed_is_refused() {
-    let [left, right] = [(); 2].map(|()| open(options(Require)));
-    let info = right.listen().expect("listen");
-    let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
-    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
-    left.load_remote_conn_info("right", &info).expect("own bytes load");
     for (direction, kind) in [
         (Direction::ToConnector, kind::CHALLENGE),
         (Direction::ToListener, kind::OPENING),
@@ -149,6 +222,11 @@ fn an_exchange_of_keys_that_was_changed_is_refused() {
         (Direction::ToListener, kind::RECORD),
         (Direction::ToConnector, kind::RECORD),
     ] {
+        let [left, right] = [(); 2].map(|()| open(options(Require)));
+        let info = right.listen().expect("listen");
+        let proxy = LinkProxy::of_records(tcpx_tests::control_addresses(&info)[0]);
+        let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, proxy.address().port());
+        left.load_remote_conn_info("right", &info).expect("own bytes load");
         proxy.tamper(direction, kind, Tampering::Flip);
         let error = left.connect("right").expect_err("the frame was changed");
         let is_typed = matches!(

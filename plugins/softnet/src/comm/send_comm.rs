@@ -1,15 +1,18 @@
 //! Send comms. A message is cut into chunks, which are announced on the control socket and queued
 //! on the data sockets. Chunks of GPU memory are copied to pinned pages before that.
+//! - `queueing`: whether and where the next message goes.
+//! - `outgoing`: what is queued.
+//! - `readiness`: what a caller waits for.
 
 mod outgoing;
+mod queueing;
 mod readiness;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tcpx_comm::wire::{Side, chunk_at};
-use tcpx_sys::MAX_REQUESTS;
+use tcpx_comm::wire::Side;
 
 use self::outgoing::Outgoing;
 use super::control_socket::{ControlOut, ControlSocket};
@@ -24,8 +27,8 @@ use crate::connect::Sockets;
 use crate::failure::Failure;
 use crate::last_failure::{FailureReason, set_last_failure};
 use crate::log;
-use crate::memory::{NicSource, Piece, Registration, Staged, Stager, StagerSlot, cuda_failure};
-use crate::nic_memory::{SendMemory, StageError};
+use crate::memory::{NicSource, Piece, Registration, Stager, StagerSlot};
+use crate::nic_memory::SendMemory;
 
 /// One isend.
 #[derive(Debug)]
@@ -262,154 +265,6 @@ impl SendComm {
         records.max(lanes).max(self.more_to_do(has_harvested))
     }
 
-    /// Returns whether the peer is known to have posted the receive of request `next`.
-    fn has_credit(&mut self, next: u64) -> bool {
-        let Some(credit) = &mut self.credit else { return true };
-        if credit.covers(next) {
-            return true;
-        }
-        if let Err(error) = credit.read(&mut self.control, next, MAX_REQUESTS as u64) {
-            let failure = match error.kind() {
-                io::ErrorKind::InvalidData => Failure::Internal,
-                _ => Failure::System,
-            };
-            self.requests.lose_control(next, failure, &error);
-            return false;
-        }
-        credit.covers(next)
-    }
-
-    /// Hands messages to the sockets, in order, while there is room.
-    fn queue_chunks(&mut self) {
-        self.queue_staged();
-        while let Some(number) = self.requests.next() {
-            if !self.has_credit(number) {
-                break;
-            }
-            let staged = self.requests.ring.get(number).is_some_and(|send| send.staged);
-            let all = if self.requests.hook.says(|hook| hook.loses(number)) {
-                true
-            } else if staged {
-                self.stage_message(number)
-            } else {
-                // Records are in the order of the messages, so no message overtakes one that is
-                // staged.
-                self.stager.as_ref().is_none_or(|stager| stager.is_idle())
-                    && self.queue_message(number)
-            };
-            if !all {
-                break;
-            }
-            self.requests.mark_queued();
-        }
-        self.queue_staged();
-    }
-
-    /// Begins to copy what is left of a message to pinned pages; returns false when not all of it
-    /// has room there.
-    fn stage_message(&mut self, number: u64) -> bool {
-        let (Some(send), Some(stager)) = (self.requests.ring.get_mut(number), &mut self.stager)
-        else {
-            return false;
-        };
-        let total = send.memory.len() as u32;
-        while send.queued < total {
-            let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
-            match stager.start(number, offset, send.memory.slice(offset as usize, size as usize)) {
-                Ok(true) => {}
-                Ok(false) => return false,
-                Err(error) => {
-                    self.requests.fail(number, cuda_failure("test", &error));
-                    return false;
-                }
-            }
-            send.queued += size;
-            send.unsent += size;
-        }
-        true
-    }
-
-    /// Queues the chunks whose bytes are in pinned pages, in order, while the sockets have room.
-    fn queue_staged(&mut self) {
-        loop {
-            let Some(stager) = &mut self.stager else { return };
-            let chunk = match stager.ready() {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => return,
-                Err(error) => {
-                    let oldest = stager.oldest();
-                    return self.requests.fail_once(oldest, || cuda_failure("test", &error));
-                }
-            };
-            if !self.queue_copied(chunk) {
-                return;
-            }
-            if let Some(stager) = &mut self.stager {
-                stager.take();
-            }
-        }
-    }
-
-    /// Queues one chunk whose bytes are in pinned pages; returns false when the sockets have no
-    /// room.
-    fn queue_copied(&mut self, chunk: Staged) -> bool {
-        let Staged { number, offset, memory, .. } = chunk;
-        let Some(send) = self.requests.ring.get_mut(number) else { return false };
-        let (size, total) = (memory.len() as u32, send.memory.len() as u32);
-        if total <= self.inline_bytes && size == total {
-            send.unsent -= size;
-            send.inline = Some(memory);
-            self.outgoing.push_inline(number, memory);
-        } else if !self.outgoing.push_chunk(number, offset, total, memory, None) {
-            return false;
-        }
-        send.records += 1;
-        true
-    }
-
-    /// Queues what is left of a message; returns false when the sockets have no room for all of it.
-    fn queue_message(&mut self, number: u64) -> bool {
-        let is_alone = self.requests.ring.is_only_unreported(number);
-        let Some(send) = self.requests.ring.get_mut(number) else { return false };
-        // `isend` took the length from a positive `int`.
-        let total = send.memory.len() as u32;
-        let is_whole_and_alone = send.queued == 0 && is_alone;
-        let is_short =
-            total <= self.inline_bytes || is_whole_and_alone && total <= self.lone_inline_bytes;
-        // The processor reads no memory of a GPU.
-        if total == 0 || is_short && send.source.is_none() {
-            send.records += 1;
-            send.queued = total;
-            self.outgoing.push_inline(number, send.memory);
-            return true;
-        }
-        while send.queued < total {
-            let (offset, size) = (send.queued, chunk_at(send.queued, total, self.chunk_bytes));
-            let mut memory = send.memory.slice(offset as usize, size as usize);
-            let mut source = send.source;
-            if let (Some(nic), None) = (&mut self.nic, source) {
-                match nic.stage(memory) {
-                    Ok(Some(slot)) => (memory, source) = (slot.memory, Some(slot.source)),
-                    Ok(None) => return false,
-                    Err(error) => {
-                        self.requests.fail(number, unstaged(error));
-                        return false;
-                    }
-                }
-            }
-            if !self.outgoing.push_chunk(number, offset, total, memory, source) {
-                if let Some(nic) = &mut self.nic {
-                    nic.release(memory);
-                }
-                return false;
-            }
-            send.records += 1;
-            send.queued += size;
-            send.unsent += size;
-        }
-        true
-    }
-
     /// Writes records; returns whether more may go out although the socket does not become ready.
     fn flush_records(&mut self) -> bool {
         let Self { outgoing, control, requests, stager, .. } = self;
@@ -452,21 +307,6 @@ impl SendComm {
             spare.push(chunk.pieces);
         });
         has_harvested
-    }
-}
-
-/// Returns the failure for a chunk that cannot be copied to memory that a NIC sends from.
-fn unstaged(error: StageError) -> Failure {
-    match error {
-        StageError::Memory(error) => {
-            log::warn!("test: the bytes of a send cannot be copied: {error}");
-            Failure::Internal
-        }
-        StageError::Nic(error) => {
-            log::warn!("test: {error}");
-            set_last_failure(FailureReason::Nic(error));
-            Failure::System
-        }
     }
 }
 

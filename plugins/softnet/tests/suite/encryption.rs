@@ -11,7 +11,7 @@ use tcpx_testkit::{eventually, in_own_process};
 
 use crate::support::{self, Memory, Net, PluginPtr, Receiver, blank_device, encrypt_listen};
 
-const SECRET: [u8; 32] = [0x5e; 32];
+pub(crate) const SECRET: [u8; 32] = [0x5e; 32];
 const OTHER: [u8; 32] = [0x5f; 32];
 /// Bytes of every message: a few records.
 const BYTES: usize = 100_000;
@@ -100,13 +100,13 @@ fn pump(
     });
 }
 
-fn address(handle: &NetHandle) -> SocketAddrV4 {
+pub(crate) fn address(handle: &NetHandle) -> SocketAddrV4 {
     let [_, _, p0, p1, a, b, c, d, ..] = handle.0;
     SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([p0, p1]))
 }
 
 /// Has a handle lead elsewhere.
-fn lead_to(handle: &mut NetHandle, address: SocketAddrV4) {
+pub(crate) fn lead_to(handle: &mut NetHandle, address: SocketAddrV4) {
     for at in [0, 48] {
         handle.0[at + 2..at + 4].copy_from_slice(&address.port().to_be_bytes());
         handle.0[at + 4..at + 8].copy_from_slice(&address.ip().octets());

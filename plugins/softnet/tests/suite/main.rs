@@ -7,6 +7,7 @@ mod support;
 mod allocations;
 mod connection;
 mod contract;
+mod crossed_sockets;
 mod dead_connection;
 mod deadline;
 mod driver_calls;
