@@ -77,6 +77,22 @@ pub fn is_device_memory(gpu: &CudaGpu, address: u64) -> Result<bool, CudaError> 
     Ok(memory_type(address)? == Some(CUmemorytype::CU_MEMORYTYPE_DEVICE as u32))
 }
 
+/// Returns the ordinal of the GPU that the memory at `address` belongs to, or `None` for memory
+/// that the driver does not know. Pinned memory belongs to the GPU for which it was pinned.
+///
+/// A thread without a current context asks in that of GPU 0, which is made if it is not there.
+///
+/// # Errors
+/// Returns the driver's error, and those of [`CudaGpu::open`].
+pub fn ordinal_of(address: u64) -> Result<Option<u32>, CudaError> {
+    let first = match CudaGpu::current_ordinal()? {
+        Some(_) => None,
+        None => Some(CudaGpu::open(0)?),
+    };
+    let _entered = first.as_ref().map(CudaGpu::enter).transpose()?;
+    pointer_attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)
+}
+
 /// Returns whether a range that was rounded out to whole pages is memory of a GPU.
 ///
 /// The driver does not know the part of the first page before the allocation. The first address
@@ -193,6 +209,20 @@ mod tests {
         let end = allocation_end(&gpu, device.address() + 100).unwrap().unwrap();
         assert!(end >= device.address() + device.bytes());
         assert_eq!(allocation_end(&gpu, ordinary).unwrap(), None);
+    }
+
+    #[test]
+    fn memory_belongs_to_a_gpu_whatever_context_is_current() {
+        let Some(gpu) = test_gpu() else { return };
+        let ordinary = Box::new([0_u8; 64]);
+        assert_eq!(ordinal_of(ordinary.as_ptr().addr() as u64), Ok(None));
+        for ordinal in 0..CudaGpu::count().unwrap() {
+            let owner = CudaGpu::open(ordinal).unwrap();
+            let buffer = DeviceBuffer::new(&owner, 8192).unwrap();
+            assert_eq!(ordinal_of(buffer.address() + 100), Ok(Some(ordinal)));
+            let _entered = gpu.enter().unwrap();
+            assert_eq!(ordinal_of(buffer.address()), Ok(Some(ordinal)));
+        }
     }
 
     #[test]

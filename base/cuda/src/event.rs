@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use cudarc::driver::sys::{self, CUevent, CUevent_flags};
+use cudarc::driver::sys::{self, CUevent, CUevent_flags, CUstream};
 
 use crate::driver::{CudaError, done, ok};
 use crate::gpu::CudaGpu;
@@ -36,6 +36,22 @@ impl Event {
         self.raw
     }
 
+    /// Records the event in a stream of the program's own: it is done when everything queued there
+    /// before has been done. `stream` is the driver's handle as a number; 1 is the legacy default
+    /// stream, and 2 the default stream of this thread.
+    ///
+    /// # Errors
+    /// Returns the driver's error, for a stream of another GPU too.
+    ///
+    /// # Safety
+    /// The stream is alive.
+    pub unsafe fn record_on(&self, stream: u64) -> Result<(), CudaError> {
+        let _entered = self.gpu.enter()?;
+        let stream: CUstream = ptr::with_exposed_provenance_mut(stream as usize);
+        // SAFETY: the event is alive, a context is current, and the caller vouches for the stream.
+        ok("cuEventRecord", unsafe { sys::cuEventRecord(self.raw, stream) })
+    }
+
     /// Returns whether the work before the last record has been done. A failure of the GPU shows
     /// here.
     ///
@@ -55,6 +71,42 @@ impl Drop for Event {
         });
         if let Err(error) = destroyed {
             tracing::debug!(%error, "an event was not destroyed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HeldStream, test_gpu};
+
+    /// Handles of the default streams.
+    const DEFAULT_STREAMS: [u64; 2] = [1, 2];
+
+    #[test]
+    fn an_event_of_a_foreign_stream_is_done_after_its_work() {
+        let Some(gpu) = test_gpu() else { return };
+        let mut held = HeldStream::new(&gpu).unwrap();
+        let event = Event::new(&gpu).unwrap();
+        // SAFETY: the stream is alive.
+        unsafe { event.record_on(held.handle()) }.unwrap();
+        assert!(!event.is_done().unwrap());
+        held.release().unwrap();
+        while !event.is_done().unwrap() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn default_streams_have_events() {
+        let Some(gpu) = test_gpu() else { return };
+        for stream in DEFAULT_STREAMS {
+            let event = Event::new(&gpu).unwrap();
+            // SAFETY: default streams are always alive.
+            unsafe { event.record_on(stream) }.unwrap();
+            while !event.is_done().unwrap() {
+                std::thread::yield_now();
+            }
         }
     }
 }

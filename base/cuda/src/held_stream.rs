@@ -37,6 +37,12 @@ impl HeldStream {
         Ok(Self { gpu: gpu.clone(), stream, flag })
     }
 
+    /// Returns the driver's handle, as a program has it.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.stream.raw().expose_provenance() as u64
+    }
+
     /// Lets the stream go on.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ mod test_gpu;
 
 pub use access::{
     allocation_end, host_alias, is_device_memory, is_device_range, is_host_memory, is_readable,
-    is_writable,
+    is_writable, ordinal_of,
 };
 pub use device_buffer::DeviceBuffer;
 pub use dma_buf::{DmaBuf, check_exports, is_exportable};

@@ -7,6 +7,7 @@
 //! - `session`: the session, its peers, notifications and events
 //! - `operation`: reads, writes, sends and receives under way
 //! - `memory`: registered memory, and remote keys
+//! - `mark`: what a GPU still has to do before memory is moved
 //! - `source`: where the bytes of a Python object lie. `buffer`: objects with the buffer protocol.
 //!   `dlpack`: tensors. `place`: contiguous bytes
 //! - `shared`: the session as memory and operations share it
@@ -19,6 +20,7 @@ mod address;
 mod buffer;
 mod dlpack;
 mod errors;
+mod mark;
 mod memory;
 mod operation;
 mod options;
@@ -33,6 +35,8 @@ use pyo3::prelude::*;
 /// The module `tcpx._native`.
 #[pymodule(name = "_native")]
 mod native {
+    #[pymodule_export]
+    use crate::mark::Mark;
     #[pymodule_export]
     use crate::memory::{Key, Memory};
     #[pymodule_export]

@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tcpx_core::{Access, Error, ExportOptions, MemoryAddress, MemoryId, RemoteAccess, RemoteKey};
+use tcpx_core::{
+    Access, Device, Error, ExportOptions, MemoryAddress, MemoryId, RemoteAccess, RemoteKey,
+};
 
 use crate::errors::{closed, read_only, to_python};
+use crate::mark::Mark;
 use crate::place::Place;
 use crate::shared::Shared;
 use crate::source::Source;
@@ -121,6 +124,14 @@ impl Memory {
     /// Raises `BadMemory` for memory that nothing can be received into.
     fn check_writable(&self) -> PyResult<()> {
         if self.place.is_read_only { Err(read_only()) } else { Ok(()) }
+    }
+
+    /// Makes a mark in a stream of the memory's GPU. Returns None for memory of the host, and where
+    /// nothing has to be waited for.
+    fn mark(&self, py: Python<'_>, stream: Option<i64>) -> PyResult<Option<Mark>> {
+        let Device::Gpu(ordinal) = self.place.device else { return Ok(None) };
+        let registration = self.registration()?;
+        py.detach(|| Mark::new(stream, || registration.shared.gpu(ordinal)))
     }
 
     /// Exports the memory, and returns the key as bytes.

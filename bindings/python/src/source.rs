@@ -25,8 +25,8 @@ enum Keeper {
 
 impl Source {
     /// Finds the bytes of an object: by the buffer protocol, DLPack, or
-    /// `__cuda_array_interface__`, in this order. `device` is for objects of the last kind, which
-    /// do not name theirs.
+    /// `__cuda_array_interface__`, in this order. Objects of the last kind do not name their GPU:
+    /// without `gpu` the driver knows it.
     ///
     /// # Errors
     /// `TypeError` for an object that offers none of them; `BadMemory` for memory that cannot be
@@ -76,5 +76,7 @@ fn place_on_gpu(interface: &Bound<'_, PyDict>, gpu: Option<u32>) -> PyResult<Pla
     }
     let bytes = bytes_of(&shape, item_bytes)
         .ok_or_else(|| bad_memory("the array is larger than any memory", "check its shape"))?;
-    Ok(Place { address, bytes, device: Device::Gpu(gpu.unwrap_or(0)), is_read_only })
+    // Where the driver does not know the memory, GPUs are emulated or the registration fails.
+    let ordinal = || tcpx_cuda::ordinal_of(address).ok().flatten().unwrap_or(0);
+    Ok(Place { address, bytes, device: Device::Gpu(gpu.unwrap_or_else(ordinal)), is_read_only })
 }

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from . import _native
-from ._errors import Closed, ConfigError, Timeout
+from ._errors import Timeout
 from ._loops import Loops
-from ._memory import Access, Buffer, Region, Remote, RemoteLike, range_of, remote_of
+from ._memory import Access, Buffer, RemoteLike
 from ._peers import Notification, Notifications, Peer, PeerLike
+from ._posting import post_access, post_tagged
+from ._streams import check_stream
 from ._transfer import Transfer
 from ._under_way import UnderWay
 
@@ -136,15 +138,24 @@ class Agent:
     # Memory
 
     def export(
-        self, object: object, *, access: Access | None = None, gpu: int | None = None
+        self,
+        object: object,
+        *,
+        access: Access | None = None,
+        gpu: int | None = None,
+        stream: int | None = None,
     ) -> Buffer:
         """Makes the memory of an object known, so that it can be moved, and read or written by peers.
 
         `object` is contiguous memory: anything with the buffer protocol (bytes, bytearray,
         memoryview, numpy.ndarray), DLPack (torch.Tensor, cupy.ndarray) or
-        `__cuda_array_interface__`; `gpu` is the CUDA ordinal for objects of the last kind. `access`
-        is what the descriptor allows peers: "read", "write" or "read-write"; without it as much as
+        `__cuda_array_interface__`. Objects of the last kind do not name their GPU: the driver knows
+        it, or `gpu` is its CUDA ordinal. `access` is what the descriptor allows peers: "read", "write" or "read-write"; without it as much as
         the memory allows.
+
+        `stream` is the one in which a GPU was last given work on the memory, as in DLPack: its
+        handle, 1 for the legacy default stream, which None means too, 2 for the default stream of
+        this thread, -1 when there is nothing to wait for. The descriptor is made after that work.
 
         The bytes are not copied. Peers that have the descriptor use them at any time: agree with
         them on when. Raises `BadMemory` for memory that is empty, or not contiguous in the order of
@@ -153,7 +164,7 @@ class Agent:
         memory = self._session.register(object, gpu)
         if access is None:
             access = "read" if memory.readonly else "read-write"
-        return Buffer(self, memory, access)
+        return Buffer(self, memory, access, memory.mark(check_stream(stream)))
 
     # Operations
 
@@ -165,6 +176,7 @@ class Agent:
         peer: PeerLike | None = None,
         notify: bytes | None = None,
         timeout: float | None = None,
+        stream: int | None = None,
     ) -> Transfer:
         """Reads memory of a peer into memory of this agent. The peer's program does nothing for it.
 
@@ -174,10 +186,14 @@ class Agent:
         afterwards, `peer` names the owner of `remote` if it was not added here, and an operation
         that has not ended after `timeout` seconds is given up.
 
+        Memory of a GPU is moved after what its `stream` was given before, numbered as for `export`,
+        and the call does not wait for it. When the transfer has ended, every stream may use the
+        memory.
+
         Ends with `Refused`, `BadMemory`, `PeerLost` or `Timeout`; raises the first two at once
         where they show here.
         """
-        return self._access(True, local, remote, peer, notify, timeout)
+        return post_access(self, True, local, remote, peer, notify, timeout, stream)
 
     def write(
         self,
@@ -187,46 +203,22 @@ class Agent:
         peer: PeerLike | None = None,
         notify: bytes | None = None,
         timeout: float | None = None,
+        stream: int | None = None,
     ) -> Transfer:
         """Writes memory of this agent into memory of a peer: done when all bytes are in place there.
 
         `notify` are bytes that the peer's program gets when they are. All else as for `read`.
         """
-        return self._access(False, local, remote, peer, notify, timeout)
-
-    def _access(
-        self,
-        is_read: bool,
-        local: object,
-        remote: RemoteLike | Sequence[RemoteLike],
-        peer: PeerLike | None,
-        notify: bytes | None,
-        timeout: float | None,
-    ) -> Transfer:
-        if isinstance(remote, (bytes, Remote)):
-            remotes = [remote_of(remote)]
-        else:
-            remotes = [remote_of(each) for each in remote]
-        keeps: list[_native.Memory] = []
-        locals_ = local if isinstance(local, (list, tuple)) else (local,)
-        ranges = [self._range(each, keeps) for each in locals_]
-        name = self._owner(remotes) if peer is None else str(peer)
-        context = self._under_way.context()
-        transfer = Transfer(self, context, name, None)
-        transfer._keeps = keeps
-        self._under_way.keep(transfer)
-        try:
-            transfer._operation = self._session.post_access(
-                is_read, name, ranges, [range_of(each) for each in remotes], notify, timeout, context
-            )
-        except BaseException:
-            self._under_way.forget(transfer)
-            raise
-        self._under_way.tidy()
-        return transfer
+        return post_access(self, False, local, remote, peer, notify, timeout, stream)
 
     def send(
-        self, peer: PeerLike, object: object, *, tag: int = 0, timeout: float | None = None
+        self,
+        peer: PeerLike,
+        object: object,
+        *,
+        tag: int = 0,
+        timeout: float | None = None,
+        stream: int | None = None,
     ) -> Transfer:
         """Sends memory to the peer's receive with the same tag and size: done when it may be reused.
 
@@ -237,62 +229,23 @@ class Agent:
         With a peer that is not up yet it begins when the peer is: in the event loop, in a wait, or
         with the next call to this agent.
         """
-        return self._tagged(True, peer, object, tag, timeout)
+        return post_tagged(self, True, peer, object, tag, timeout, stream)
 
     def recv(
-        self, peer: PeerLike, object: object, *, tag: int = 0, timeout: float | None = None
+        self,
+        peer: PeerLike,
+        object: object,
+        *,
+        tag: int = 0,
+        timeout: float | None = None,
+        stream: int | None = None,
     ) -> Transfer:
         """Receives into memory what the peer sends with the same tag: done when all bytes are there.
 
         Ends with `BadMemory` when the sizes differ. Raises `BadMemory` for memory that is read-only.
         All else as for `send`.
         """
-        return self._tagged(False, peer, object, tag, timeout)
-
-    def _tagged(
-        self, is_send: bool, peer: PeerLike, object: object, tag: int, timeout: float | None
-    ) -> Transfer:
-        keeps: list[_native.Memory] = []
-        memory, offset, nbytes = self._range(object, keeps)
-        name = str(peer)
-
-        def start(context: int) -> _native.Operation:
-            return self._session.post_tagged(
-                is_send, name, memory, offset, nbytes, tag, timeout, context
-            )
-
-        if memory.readonly and not is_send:
-            # Refused here rather than when the peer is up.
-            memory.check_writable()
-        transfer = Transfer(self, self._under_way.context(), name, start)
-        transfer._keeps = keeps
-        self._under_way.begin(transfer)
-        return transfer
-
-    def _range(self, local: object, keeps: list[_native.Memory]) -> tuple[_native.Memory, int, int]:
-        """Returns memory, offset and size. Memory that was made known for this is kept in `keeps`."""
-        if isinstance(local, Buffer):
-            local = Region(local, 0, local.nbytes)
-        if isinstance(local, Region):
-            memory = local.buffer._memory
-            if memory.is_closed:
-                raise Closed("the buffer was closed")
-            return memory, local.offset, local.nbytes
-        memory = self._session.register(local, None)
-        keeps.append(memory)
-        return memory, 0, memory.nbytes
-
-    def _owner(self, remotes: list[Remote]) -> str:
-        """Returns the name of the peer that has all of this memory."""
-        names = {self._owners.get(remote.owner) for remote in remotes}
-        if len(names) == 1:
-            (name,) = names
-            if name is not None:
-                return name
-        raise ConfigError(
-            "the descriptor is of an agent that was not added, or descriptors are of several",
-            cure="add the agent that exported the memory, or name it with `peer`",
-        )
+        return post_tagged(self, False, peer, object, tag, timeout, stream)
 
     # Notifications
 

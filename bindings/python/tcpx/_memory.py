@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Union
 
 from . import _native
+from ._errors import Timeout
 
 if TYPE_CHECKING:
     from ._agent import Agent
 
 Access = Literal["read", "write", "read-write"]
+
+# Time that a descriptor waits for a GPU, in seconds, and the longest in one call, in microseconds:
+# signals are handled between the calls.
+_GPU_TIME = 60
+_BRIEFLY = 20_000
 
 
 class Region:
@@ -32,11 +39,19 @@ class Buffer:
     collected; any other one lives as long as its agent. `buffer[16:32]` is a part of it, in bytes.
     """
 
-    def __init__(self, agent: Agent, memory: _native.Memory, access: Access) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        memory: _native.Memory,
+        access: Access,
+        mark: _native.Mark | None = None,
+    ) -> None:
         self._agent: Agent = agent
         self._memory: _native.Memory = memory
         self._access: Access = access
         self._descriptor: bytes | None = None
+        # What a GPU has to do before peers may reach the memory.
+        self._mark = mark
 
     @property
     def nbytes(self) -> int:
@@ -59,14 +74,24 @@ class Buffer:
 
         It is a capability: an agent that has it may do with the memory what `access` of
         `Agent.export` says, until the buffer is closed. Raises `BadMemory` for memory that may only
-        be read and was exported for writing; `Closed`.
+        be read and was exported for writing; `Closed`. Waits for what a GPU still has to do on the
+        memory, at most a minute: see `stream` of `Agent.export`. Raises `Timeout` then.
         """
         if self._descriptor is None:
+            self._await_gpu()
             can_read, can_write = self._access != "write", self._access != "read"
             self._descriptor = self._memory.export(can_read, can_write)
             # Peers may use the memory from now on, whatever becomes of this object.
             self._agent._exports.add(self)
         return self._descriptor
+
+    def _await_gpu(self) -> None:
+        deadline = time.monotonic() + _GPU_TIME
+        while self._mark is not None:
+            if self._mark.wait_briefly(_BRIEFLY):
+                self._mark = None
+            elif time.monotonic() >= deadline:
+                raise Timeout(f"{self.device} has not done its stream's work after {_GPU_TIME} s")
 
     def close(self) -> None:
         """Takes the memory back, and returns when nothing touches it any more.

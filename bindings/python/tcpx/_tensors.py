@@ -95,7 +95,7 @@ class Tensors:
         with self._lock:
             share = self._shares.get(key)
             if share is None:
-                buffer = self.agent.export(memory) if key.nbytes else None
+                buffer = self.agent.export(memory, stream=-1) if key.nbytes else None
                 share = self._shares[key] = Share(key, memory, buffer)
             else:
                 share.uses += 1
@@ -123,6 +123,15 @@ class Tensors:
         if share.buffer is not None:
             share.buffer.close()
 
+    def forget(self, share: Share) -> bool:
+        """Ends all uses at once. Returns whether there were any: its buffer has to be closed then."""
+        with self._lock:
+            share.uses = 0
+            if self._shares.get(share.key) is not share:
+                return False
+            del self._shares[share.key]
+            return True
+
     def fetch(
         self, address: bytes, descriptors: Sequence[bytes], targets: Sequence[torch.Tensor]
     ) -> Transfer | None:
@@ -138,4 +147,5 @@ class Tensors:
             return None
         await_streams(targets)
         peer = self.agent.add(address)
-        return self.agent.read([to for to, _ in pairs], [of for _, of in pairs], peer=peer)
+        locals_, remotes = [to for to, _ in pairs], [of for _, of in pairs]
+        return self.agent.read(locals_, remotes, peer=peer, stream=-1)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
-from ._errors import Cancelled, Timeout
+from ._errors import Cancelled, Error, Timeout
 from ._loops import call_in
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Transfer:
         "_done",
         "_error",
         "_keeps",
+        "_marks",
         "_operation",
         "_peer",
         "_start",
@@ -56,6 +57,8 @@ class Transfer:
         self._callbacks: list[Callable[[], None]] = []
         # Memory that was made known for this operation alone.
         self._keeps: list[_native.Memory] = []
+        # What GPUs have to do before it starts.
+        self._marks: list[_native.Mark] = []
 
     def done(self) -> bool:
         """Returns whether it has ended, in whatever way. Does not block."""
@@ -79,7 +82,7 @@ class Transfer:
         if self._operation is not None:
             self._operation.cancel()
         else:
-            self._finish(Cancelled("cancelled before its peer was up"))
+            self._finish(Cancelled("cancelled before it began"))
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until it has ended, for at most `timeout` seconds, or without limit.
@@ -118,6 +121,7 @@ class Transfer:
         """Waits in the running loop until the end is known."""
         loop = asyncio.get_running_loop()
         self._agent._loops.watch(loop)
+        self._agent._under_way.look_later(loop)
         future: asyncio.Future[None] = loop.create_future()
 
         def wake() -> None:
@@ -134,6 +138,27 @@ class Transfer:
             # The task is cancelled.
             self.cancel()
             raise
+
+    def _mark(self) -> _native.Mark | None:
+        """Returns a mark that is not reached yet. A GPU that fails holds up nothing."""
+        try:
+            while self._marks and self._marks[0].is_reached():
+                self._marks = self._marks[1:]
+        except Error:
+            return None
+        return self._marks[0] if self._marks else None
+
+    def _begin(self) -> None:
+        """Posts the operation, or ends with the error."""
+        start = self._start
+        try:
+            for mark in self._marks:
+                # Raises the GPU's error.
+                mark.is_reached()
+            if start is not None and not self._done:
+                self._operation = start(self._context)
+        except Error as failure:
+            self._finish(failure)
 
     def _when_done(self, callback: Callable[[], None]) -> None:
         """Has the end call back, once, in the thread that sees it: at once if it was seen."""
@@ -170,6 +195,7 @@ class Transfer:
         self._error = error
         self._done = True
         self._start = None
+        self._marks = []
         self._agent._under_way.forget(self)
         if self._operation is not None:
             self._operation.release()
@@ -178,7 +204,7 @@ class Transfer:
 
     def __repr__(self) -> str:
         if not self._done:
-            state = "under way" if self._operation is not None else "waits for its peer"
+            state = "under way" if self._operation is not None else "waits for its peer or a GPU"
         else:
             state = "done" if self._error is None else f"failed: {self._error}"
         return f"<tcpx.Transfer with {self._peer}: {state}>"

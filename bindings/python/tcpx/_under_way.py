@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _MOST = 256
 # Operations under way from which a new one looks which have ended: programs need not wait for all.
 _MANY = 64
+# Time between two looks at a GPU that a transfer waits for: in a loop in seconds, and the longest
+# in a wait in microseconds, whose own looks are closer.
+_LOOK_EVERY = 0.0002
+_BRIEFLY = 1000
 
 
 class UnderWay:
@@ -36,6 +41,8 @@ class UnderWay:
         # How many are under way when it pays to look which have ended.
         self._tidy_at = _MANY
         self.arrivals = Arrivals(session)
+        # Loops that look after GPUs.
+        self._looking: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
         self._notes: deque[Notification] = deque()
         self.note_waiters: list[Callable[[], None]] = []
 
@@ -59,7 +66,19 @@ class UnderWay:
             loop = asyncio._get_running_loop()
             if loop is not None:
                 self._loops.watch(loop)
+                self.look_later(loop)
         self.tidy()
+
+    def look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has a loop look after GPUs while a transfer waits for one: they do not wake it."""
+        if loop not in self._looking and self.arrivals.wait_for_gpus():
+            self._looking.add(loop)
+            loop.call_later(_LOOK_EVERY, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._looking.discard(loop)
+        self.drain()
+        self.look_later(loop)
 
     def wait_for_start(self, transfer: Transfer, timeout: float | None) -> float | None:
         """Waits until a transfer's peer is up. Returns what is left of the time."""
@@ -71,7 +90,11 @@ class UnderWay:
             if deadline is not None and time.monotonic() >= deadline:
                 state = self._session.peer_state(transfer._peer)[0]
                 raise Timeout(f"peer {transfer._peer} is {state} after {timeout} s")
-            self._session.wait_event()
+            mark = self.arrivals.mark(transfer._peer)
+            if mark is None:
+                self._session.wait_event()
+            else:
+                mark.wait_briefly(_BRIEFLY)
         return None if deadline is None else max(deadline - time.monotonic(), 0.0)
 
     def __len__(self) -> int:

@@ -62,7 +62,10 @@ class MemoryView:
         return self._length
 
     def region(self) -> Region:
-        """Returns the part of the exported buffer. Raises `RuntimeError` once it is unregistered."""
+        """Returns the part of the exported buffer.
+
+        Raises `RuntimeError` once the memory is unregistered.
+        """
         buffer = self.memory.registration().buffer
         if buffer is None:
             raise ValueError("a tensor without elements has no bytes to move")
@@ -78,7 +81,9 @@ class MutableMemoryView(MemoryView):
 class Memory:
     """A registered tensor."""
 
-    def __init__(self, transport: Transport, tensor: torch.Tensor, share: Share, reused: bool) -> None:
+    def __init__(
+        self, transport: Transport, tensor: torch.Tensor, share: Share, *, reused: bool
+    ) -> None:
         self.transport = transport
         self.share = share
         self._tensor = tensor
@@ -96,9 +101,7 @@ class Memory:
 
     def to_remote_buffer(self, *, timeout: float | None = None) -> RemoteBuffer:
         """Returns the descriptor for peers. Does not block."""
-        descriptor = self.registration().descriptor
-        _exposed.add(self.transport)
-        return RemoteBuffer(descriptor)
+        return RemoteBuffer(self.transport._expose(self))
 
     def reused_registration(self) -> bool:
         """Returns whether the tensor was registered before."""
@@ -118,7 +121,8 @@ class Memory:
         offset = 0 if offset is None else offset
         length = nbytes - offset if length is None else length
         if offset < 0 or length < 0 or offset + length > nbytes:
-            raise ValueError(f"bytes {offset} to {offset + length} are not in the {nbytes} of memory")
+            end = offset + length
+            raise ValueError(f"bytes {offset} to {end} are not in the {nbytes} of memory")
         return offset, length
 
 
@@ -139,8 +143,10 @@ class Transport(_Base):
         self._default_timeout = timeout
         self._tensors = Tensors(Agent(**options))
         self._peer: Peer | None = None
+        # Guards what follows, and that memory stays registered while a transfer with it begins.
+        # No thread waits while it holds it. Callbacks of what has ended may take it once more.
+        self._lock = threading.RLock()
         self._pending: set[TransferWork] = set()
-        self._lock = threading.Lock()
         self._is_closing = False
 
     @staticmethod
@@ -159,7 +165,10 @@ class Transport(_Base):
             raise RuntimeError("transport is already connected")
         peer = agent.add(peer_url)
         agent.connect(peer).wait(self._default_timeout if timeout is None else timeout)
-        self._peer = peer
+        with self._lock:
+            if self._peer is not None:
+                raise RuntimeError("transport is already connected")
+            self._peer = peer
         return 0
 
     def connected(self) -> bool:
@@ -175,7 +184,7 @@ class Transport(_Base):
         if tensor.numel() == 0:
             raise ValueError("a tensor without elements cannot be registered")
         share = tensors.share(tensor)
-        return Memory(self, tensor, share, share.uses > 1)
+        return Memory(self, tensor, share, reused=share.uses > 1)
 
     def unregister_memory(self, memory: Any, *, timeout: float | None = None) -> None:
         """Takes the memory back from peers. All handles of the same memory end with it."""
@@ -183,24 +192,34 @@ class Transport(_Base):
         if not isinstance(memory, Memory) or memory.transport is not self:
             raise TypeError("memory was not registered by this transport")
         share = memory.share
-        if share.uses == 0:
-            return
         with self._lock:
-            self._pending = {work for work in self._pending if not work.is_completed()}
+            self._tidy()
             views = [work.view for work in self._pending] + list(self._cuda_stream_views())
-        if any(view.memory.share is share for view in views):
-            raise RuntimeError("memory has pending transfers; wait before unregistering")
-        share.uses = 1
-        tensors.unshare(share)
+            if share.uses and any(view.memory.share is share for view in views):
+                raise RuntimeError("memory has pending transfers; wait before unregistering")
+            # No transfer with it begins from here on.
+            was_shared = tensors.forget(share)
+        if was_shared and share.buffer is not None:
+            share.buffer.close()
 
     def write(
-        self, local_buffer: Any, remote_buffer: Any, *, async_op: bool = False, timeout: float | None = None
+        self,
+        local_buffer: Any,
+        remote_buffer: Any,
+        *,
+        async_op: bool = False,
+        timeout: float | None = None,
     ) -> Any:
         """Writes a local view to the start of a peer's memory: `Work` if `async_op`, else 0."""
         return self._start(local_buffer, remote_buffer, False, async_op, timeout)
 
     def read(
-        self, local_buffer: Any, remote_buffer: Any, *, async_op: bool = False, timeout: float | None = None
+        self,
+        local_buffer: Any,
+        remote_buffer: Any,
+        *,
+        async_op: bool = False,
+        timeout: float | None = None,
     ) -> Any:
         """Reads the start of a peer's memory into a local view: `Work` if `async_op`, else 0."""
         return self._start(local_buffer, remote_buffer, True, async_op, timeout)
@@ -211,14 +230,16 @@ class Transport(_Base):
         Raises `TimeoutError` when something goes on: memory stays as it is, and `close` may be
         called again.
         """
-        self._is_closing = True
+        with self._lock:
+            # No transfer begins from here on.
+            self._is_closing = True
+            under_way = list(self._pending)
         timeout = self._default_timeout if timeout is None else timeout
         deadline = time.monotonic() + (timeout or 0.0)
-        while self._pending:
-            work = next(iter(self._pending))
+        for work in under_way:
             if not work.await_end(max(deadline - time.monotonic(), 0.0)):
                 raise TimeoutError("transfers are under way; close again before memory is reused")
-            self._pending.discard(work)
+            self._discard(work)
         self._close_cuda_streams()
         self._tensors.agent.close()
         _exposed.discard(self)
@@ -227,6 +248,24 @@ class Transport(_Base):
         """Does the same as `close`, without holding up the event loop."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, functools.partial(self.close, timeout=timeout))
+
+    def _expose(self, memory: Memory) -> bytes:
+        """Returns the descriptor of memory, and lives until it is closed: peers may reach it."""
+        with self._lock:
+            self._open()
+            descriptor = memory.registration().descriptor
+            _exposed.add(self)
+            return descriptor
+
+    def _tidy(self) -> None:
+        """Forgets what has ended. Called with the lock."""
+        for work in tuple(self._pending):
+            if work.is_completed():
+                self._pending.discard(work)
+
+    def _discard(self, work: TransferWork) -> None:
+        with self._lock:
+            self._pending.discard(work)
 
     def _open(self) -> Tensors:
         if self._is_closing:
@@ -241,30 +280,36 @@ class Transport(_Base):
         if not isinstance(remote_buffer, RemoteBuffer):
             raise TypeError("the remote buffer is not one of a tcpx transport")
         if local_buffer.size() > remote_buffer.length:
+            local_bytes, remote_bytes = local_buffer.size(), remote_buffer.length
             raise ValueError(
-                f"{local_buffer.size()} bytes do not fit the {remote_buffer.length} of the remote buffer"
+                f"{local_bytes} bytes do not fit the {remote_bytes} of the remote buffer"
             )
 
     def _start(
-        self, local: MemoryView, remote: RemoteBuffer, is_read: bool, is_async: bool, timeout: float | None
+        self,
+        local: MemoryView,
+        remote: RemoteBuffer,
+        is_read: bool,
+        is_async: bool,
+        timeout: float | None,
     ) -> Any:
         self._check_transfer(local, remote, mutable=is_read)
         if self._peer is None:
             raise RuntimeError("transport is not connected: connect it to the peer's bind() first")
         timeout = self._default_timeout if timeout is None else timeout
-        transfer = None
-        if local.size() > 0 and remote.remote is not None:
-            agent = self._tensors.agent
-            start = agent.read if is_read else agent.write
-            transfer = start(local.region(), remote.remote[: local.size()])
-        work = TransferWork(transfer, local, agent=self._tensors.agent, timeout=timeout)
+        agent = self._tensors.agent
+        start = agent.read if is_read else agent.write
         with self._lock:
+            self._open()
+            transfer = None
+            if local.size() > 0 and remote.remote is not None:
+                transfer = start(local.region(), remote.remote[: local.size()], stream=-1)
+            work = TransferWork(transfer, local, agent=agent, timeout=timeout)
             if len(self._pending) >= 64:
-                self._pending = {each for each in self._pending if not each.is_completed()}
+                self._tidy()
             self._pending.add(work)
         if is_async:
             return work
         work.wait()
-        with self._lock:
-            self._pending.discard(work)
+        self._discard(work)
         return 0

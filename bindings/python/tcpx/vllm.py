@@ -8,10 +8,14 @@ read at the same time. docs/python-adapters.md has an example.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from ._vllm_trainer import TrainerInitInfo
+
+__all__ = ["CHUNK_BYTES", "NAME", "TrainerInitInfo", "register"]
 
 NAME = "tcpx"
 """Name of the backend in `WeightTransferConfig`."""
@@ -35,6 +39,15 @@ def register() -> None:
         WeightTransferTrainerFactory.register_engine(
             NAME, "tcpx._vllm_trainer", "TrainerWeightTransferEngine"
         )
+
+
+def __getattr__(name: str) -> Any:
+    # vLLM is imported when the trainer's class is asked for: workers that register need less of it.
+    if name == "TrainerInitInfo":
+        from ._vllm_trainer import TrainerInitInfo
+
+        return TrainerInitInfo
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def to_text(values: Iterable[bytes]) -> list[str]:

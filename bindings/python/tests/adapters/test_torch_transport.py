@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import multiprocessing
+import threading
 from datetime import timedelta
 
 import pytest
@@ -258,3 +259,62 @@ def test_ranks_of_a_store_find_each_other(tmp_path):
         first, second = pool.map(make, range(2))
     with first, second:
         assert first.connected() and second.connected()
+
+
+def test_memory_is_unregistered_while_other_threads_move_it(ends, device):
+    first, second = ends
+    local = torch.zeros(64, device=device)
+    remote = passed_on(second.register_memory(torch.zeros(64, device=device)))
+    wrong, may_end = [], threading.Event()
+
+    def move():
+        while not may_end.is_set():
+            try:
+                first.write(first.register_memory(local).to_view(), remote)
+            except RuntimeError as error:
+                # The other thread came first: that, and no other error.
+                if "unregistered" not in str(error):
+                    wrong.append(error)
+            except Exception as error:
+                wrong.append(error)
+
+    movers = [threading.Thread(target=move) for _ in range(2)]
+    for mover in movers:
+        mover.start()
+    for _ in range(300):
+        try:
+            first.unregister_memory(first.register_memory(local))
+        except RuntimeError as error:
+            assert "pending" in str(error)
+    may_end.set()
+    for mover in movers:
+        mover.join(PATIENCE)
+    assert not wrong and not any(mover.is_alive() for mover in movers)
+
+
+def test_close_lets_no_thread_begin_a_transfer(device):
+    first, second = new(device), new(device)
+    first.connect(second.bind())
+    view = first.register_memory(torch.zeros(64, device=device)).to_view()
+    remote = passed_on(second.register_memory(torch.zeros(64, device=device)))
+    works, has_begun = [], threading.Event()
+
+    def move():
+        while True:
+            try:
+                works.append(first.write(view, remote, async_op=True))
+            except RuntimeError:
+                return
+            has_begun.set()
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    assert has_begun.wait(PATIENCE)
+    closers = [threading.Thread(target=first.close) for _ in range(2)]
+    for closer in closers:
+        closer.start()
+    for thread in (mover, *closers):
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert all(work.is_success() for work in works)
+    second.close()

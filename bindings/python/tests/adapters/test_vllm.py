@@ -38,7 +38,7 @@ def client():
 
 @pytest.mark.parametrize("chunk_bytes", [tcpx.vllm.CHUNK_BYTES, 100_000, 1])
 def test_two_receivers_take_over_weights(client, chunk_bytes):
-    from tcpx._vllm_trainer import TrainerInitInfo
+    from tcpx.vllm import TrainerInitInfo
 
     tcpx.vllm.register()
     tcpx.vllm.register()

@@ -8,13 +8,16 @@ use cudarc::driver::sys::CUresult;
 
 use crate::status::Result;
 
+/// Handles up to this one are the default streams, which programs name by number.
+pub(crate) const DEFAULT_STREAMS: usize = 2;
+
 /// Objects of one type, by handle. A handle is never NULL and never an address.
 #[derive(Debug)]
 pub(crate) struct Handles<T>(Mutex<(usize, BTreeMap<usize, Arc<T>>)>);
 
 impl<T> Handles<T> {
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new((0, BTreeMap::new())))
+        Self(Mutex::new((DEFAULT_STREAMS, BTreeMap::new())))
     }
 
     fn lock(&self) -> MutexGuard<'_, (usize, BTreeMap<usize, Arc<T>>)> {

@@ -1,6 +1,6 @@
 //! Streams: work that a thread does later, in order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::{fmt, ptr, thread};
 
@@ -27,6 +27,19 @@ pub(crate) fn wait_for(is_meant: impl Fn(&Gpu) -> bool) {
     for stream in streams {
         stream.wait();
     }
+}
+
+/// Stands for all default streams of a GPU, and is made when it is first asked for. Only events are
+/// recorded in it, so it is always idle soon.
+pub(crate) fn default_stream(gpu: &'static Gpu) -> Result<Arc<Stream>> {
+    static KNOWN: Mutex<BTreeMap<u32, Arc<Stream>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(stream) = known.get(&gpu.ordinal) {
+        return Ok(Arc::clone(stream));
+    }
+    let made = Stream::new(gpu)?;
+    known.insert(gpu.ordinal, Arc::clone(&made));
+    Ok(made)
 }
 
 /// What a stream does. An error breaks the context.

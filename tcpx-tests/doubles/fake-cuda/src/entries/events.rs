@@ -3,13 +3,15 @@
 
 use std::ffi::c_uint;
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUresult, CUstream};
 
 use crate::current;
 use crate::event::{EVENTS, Event};
-use crate::status::{answer, put};
-use crate::stream::STREAMS;
+use crate::handles::DEFAULT_STREAMS;
+use crate::status::{Result, answer, put};
+use crate::stream::{STREAMS, Stream, default_stream};
 
 /// Only events without a time.
 #[unsafe(no_mangle)]
@@ -29,10 +31,18 @@ extern "C" fn cuEventDestroy_v2(event: CUevent) -> CUresult {
     answer(|| EVENTS.remove(event).map(drop))
 }
 
+/// A stream by its handle, which may name a default stream of the current GPU.
+fn stream_of(handle: CUstream) -> Result<Arc<Stream>> {
+    match handle.addr() {
+        0..=DEFAULT_STREAMS => default_stream(current::working()?),
+        _ => STREAMS.get(handle),
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> CUresult {
     answer(|| {
-        let (event, stream) = (EVENTS.get(event)?, STREAMS.get(stream)?);
+        let (event, stream) = (EVENTS.get(event)?, stream_of(stream)?);
         stream.gpu.check()?;
         if !ptr::eq(event.gpu, stream.gpu) {
             return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
