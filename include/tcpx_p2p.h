@@ -903,6 +903,22 @@ typedef struct tcpx_session_options {
    * inserts bytes on the way ends the peer (TCPX-738). TCPX_ENCRYPTION.
    */
   const char *encryption;
+  /**
+   * File with the certificate of this session in PEM, followed by those between it and the
+   * authority. With certificates, which all peers must have, an encrypted link is made only with
+   * peers whose certificate an authority in `tls_ca` has issued for their name. `tls_cert`,
+   * `tls_key` and `tls_ca` are named together, and with encryption. The files may be replaced at
+   * any time. TCPX_TLS_CERT.
+   */
+  const char *tls_cert;
+  /**
+   * File with the private key of `tls_cert` in PEM. TCPX_TLS_KEY.
+   */
+  const char *tls_key;
+  /**
+   * File with the certificates of the authorities of peers in PEM. TCPX_TLS_CA.
+   */
+  const char *tls_ca;
 } tcpx_session_options;
 
 /**

@@ -137,12 +137,22 @@ pub struct tcpx_session_options {
     /// peer, where one that has it off is refused. An attacker that changes, drops, repeats or
     /// inserts bytes on the way ends the peer (TCPX-738). TCPX_ENCRYPTION.
     pub encryption: *const c_char,
+    /// File with the certificate of this session in PEM, followed by those between it and the
+    /// authority. With certificates, which all peers must have, an encrypted link is made only with
+    /// peers whose certificate an authority in `tls_ca` has issued for their name. `tls_cert`,
+    /// `tls_key` and `tls_ca` are named together, and with encryption. The files may be replaced at
+    /// any time. TCPX_TLS_CERT.
+    pub tls_cert: *const c_char,
+    /// File with the private key of `tls_cert` in PEM. TCPX_TLS_KEY.
+    pub tls_key: *const c_char,
+    /// File with the certificates of the authorities of peers in PEM. TCPX_TLS_CA.
+    pub tls_ca: *const c_char,
 }
 
-const _: () = assert!(size_of::<tcpx_session_options>() == 152);
+const _: () = assert!(size_of::<tcpx_session_options>() == 176);
 
 // SAFETY: a size, six pointers, ten 32-bit numbers, one of 64 bits, eight more of 32, one of 64 and
-// a pointer are 152 bytes without padding, as asserted; pointers may have any bits.
+// four pointers are 176 bytes without padding, as asserted; pointers may have any bits.
 unsafe impl Extensible for tcpx_session_options {
     const NAME: &'static str = "tcpx_session_options";
     const FIRST_BYTES: usize = 104;
@@ -228,6 +238,9 @@ impl tcpx_session_options {
             authenticate_link: 0,
             kept_for_peers_bytes: core.kept_for_peers_bytes,
             encryption: text,
+            tls_cert: text,
+            tls_key: text,
+            tls_ca: text,
         }
     }
 
@@ -287,6 +300,15 @@ impl tcpx_session_options {
         }
         if let Some(encryption) = read("encryption", self.encryption, MAX_TEXT_BYTES)? {
             core.encryption = parse("encryption", encryption)?;
+        }
+        for (name, file, path) in [
+            ("tls_cert", self.tls_cert, &mut core.tls_cert),
+            ("tls_key", self.tls_key, &mut core.tls_key),
+            ("tls_ca", self.tls_ca, &mut core.tls_ca),
+        ] {
+            if let Some(file) = read(name, file, MAX_TEXT_BYTES)? {
+                *path = Some(file.into());
+            }
         }
         if let Some(addresses) = read("advertise", self.advertise, MAX_TEXT_BYTES)? {
             let addresses = items(addresses).map(|address| parse("advertise", address));

@@ -6,6 +6,7 @@
 //!   details.
 //! - `problems`: reasons why a setting or memory was refused. Problems of connection info and
 //!   remote memory are in `tcpx_protocol::error`.
+//! - `certificate_problem`: reasons why certificates of one of the ends cannot be used.
 //! - `encryption_problem`: reasons why a link that must be encrypted cannot be.
 //! - `optional`: parts of their texts that are present only if their value is known.
 //!
@@ -15,6 +16,7 @@
 //! - `display`: an error in words, and the id at their end.
 
 pub(crate) mod awaited;
+mod certificate_problem;
 pub(crate) mod diagnosis;
 mod display;
 mod encryption_problem;
@@ -36,6 +38,7 @@ use tcpx_unpack::UnpackError;
 use self::unpack_failure::UnpackFailure;
 
 pub use awaited::Awaited;
+pub use certificate_problem::{CertificateFileProblem, CertificateProblem};
 pub use encryption_problem::EncryptionProblem;
 pub use failures::{Departure, DialFailure, Phase, PluginFailure, PluginHang};
 pub use problems::{

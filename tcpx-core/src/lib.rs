@@ -126,9 +126,10 @@ pub use completions::{Notification, PeerState, SessionEvent, TransferCompletion}
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
-    Awaited, BounceBufferProblem, Departure, DialFailure, EncryptionProblem, Error,
-    MemoryUnavailable, Phase, PluginChunkProblem, PluginFailure, PluginHang, RegistrationProblem,
-    RemoteKeyError, RemoteProblem, Result, SettingProblem,
+    Awaited, BounceBufferProblem, CertificateFileProblem, CertificateProblem, Departure,
+    DialFailure, EncryptionProblem, Error, MemoryUnavailable, Phase, PluginChunkProblem,
+    PluginFailure, PluginHang, RegistrationProblem, RemoteKeyError, RemoteProblem, Result,
+    SettingProblem,
 };
 pub use memory::device_memory::gpu_count;
 pub use memory::memory_descriptor::{MemoryDescriptor, MemoryDescriptorError};

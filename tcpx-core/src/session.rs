@@ -110,7 +110,7 @@ impl Session {
     /// [`Error::NoNic`], [`Error::Unpack`], [`Error::MemoryUnavailable`]; [`Error::Forked`] in a
     /// child forked from a process that had made a session; [`Error::Io`].
     pub fn new(options: SessionOptions) -> Result<Self> {
-        let context = DeviceContext::new()?;
+        let context = DeviceContext::new(&options)?;
         let (options, others, context) = match options.all_devices {
             false => (options, None, context),
             true => {

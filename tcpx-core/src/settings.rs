@@ -5,6 +5,7 @@ mod setters;
 mod variables;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tcpx_protocol::types::encryption::Encryption;
@@ -70,6 +71,9 @@ const MAX_PEER_TIMEOUT_MS: u64 = 24 * 60 * 60 * 1000;
 /// | `notification_bytes` | `TCPX_NOTIFICATION_BYTES` | 1048576 |
 /// | `kept_for_peers_bytes` | `TCPX_KEPT_FOR_PEERS_BYTES` | 268435456 |
 /// | `encryption` | `TCPX_ENCRYPTION` | `off` |
+/// | `tls_cert` | `TCPX_TLS_CERT` | none |
+/// | `tls_key` | `TCPX_TLS_KEY` | none |
+/// | `tls_ca` | `TCPX_TLS_CA` | none |
 /// | `accept_all` | `TCPX_ACCEPT_ALL` | 0 |
 /// | `listen` | `TCPX_LISTEN` | 0.0.0.0:0 |
 /// | `connect_timeout` | `TCPX_CONNECT_TIMEOUT_MS` | 30 s |
@@ -190,6 +194,18 @@ pub struct SessionOptions {
     /// inserts bytes, the peer ends with
     /// [`Departure::LinkTampered`](crate::Departure::LinkTampered).
     pub encryption: Encryption,
+    /// File with the certificate of this session in PEM, followed by those between it and the
+    /// authority. With certificates, which all peers must have, an encrypted link is made only
+    /// between ends whose certificates an authority of the other end has issued, for their names: a
+    /// connecting session's own `name`, and the name under which it has loaded the connection info
+    /// of the listening one, are among the DNS names or addresses of the certificate (subject
+    /// alternative names). The three files are named together, and with encryption. They are looked
+    /// at whenever a link is made: changed ones serve from then on, without a restart.
+    pub tls_cert: Option<PathBuf>,
+    /// File with the private key of `tls_cert`, in PEM.
+    pub tls_key: Option<PathBuf>,
+    /// File with the certificates of the authorities that may have issued those of peers, in PEM.
+    pub tls_ca: Option<PathBuf>,
     /// Whether every peer that comes in and has proven itself is accepted at once. Its name is the
     /// one that it gives itself, or a made-up one, as with
     /// [`accept_any`](crate::Session::accept_any). For sessions that serve memory to every peer
@@ -258,6 +274,9 @@ impl Default for SessionOptions {
             kept_for_peers_bytes: DEFAULT_KEPT_FOR_PEERS_BYTES,
             bounce_credit: BounceCreditChoice::Auto,
             encryption: Encryption::Off,
+            tls_cert: None,
+            tls_key: None,
+            tls_ca: None,
             accept_all: false,
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
             advertise: Vec::new(),

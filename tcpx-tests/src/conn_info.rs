@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tcpx_wire::sealed::Envelope;
 
 /// What connection info is sealed in.
-const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 2 };
-/// Session, secret and setting of encryption: what stands before the addresses.
-const IDENTITY_BYTES: usize = 49;
+const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 3 };
+/// Session, secret, setting of encryption and kind of credential: what stands before the addresses.
+const IDENTITY_BYTES: usize = 50;
 
 /// The IPv4 addresses in connection info, found by their shape: the tag 0, four bytes and a port
 /// (varint) at the end of the body.

@@ -44,6 +44,9 @@ const Parameter kParameters[] = {
     {"preflight", "TCPX_PREFLIGHT", &Options::preflight},
     {"keep_sigpipe", "TCPX_KEEP_SIGPIPE", &Options::keep_sigpipe},
     {"encryption", "TCPX_ENCRYPTION", &Options::encryption},
+    {"tls_cert", "TCPX_TLS_CERT", &Options::tls_cert},
+    {"tls_key", "TCPX_TLS_KEY", &Options::tls_key},
+    {"tls_ca", "TCPX_TLS_CA", &Options::tls_ca},
 };
 
 [[noreturn]] void refuse(const Parameter& parameter, const std::string& text, const char* why) {

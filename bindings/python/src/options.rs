@@ -72,6 +72,10 @@ fn set(options: &mut SessionOptions, keyword: &str, value: &Bound<'_, PyAny>) ->
         "preflight" => options.preflight = value.is_truthy()?,
         "keep_sigpipe" => options.keep_sigpipe = value.is_truthy()?,
         "encryption" => options.encryption = parse(keyword, value)?,
+        // A text or a `pathlib.Path`.
+        "tls_cert" => options.tls_cert = Some(value.extract()?),
+        "tls_key" => options.tls_key = Some(value.extract()?),
+        "tls_ca" => options.tls_ca = Some(value.extract()?),
         _ => return Err(PyTypeError::new_err(format!("there is no option {keyword}"))),
     }
     Ok(())

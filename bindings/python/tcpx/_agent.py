@@ -72,6 +72,9 @@ class Agent:
         preflight: bool | None = None,
         keep_sigpipe: bool | None = None,
         encryption: str | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
     ) -> None:
         options = dict(locals())
         for own in ("self", "name"):

@@ -1,6 +1,8 @@
 #![allow(unsafe_code)]
 //! Tests of the options of a session, as C programs fill them in.
 
+use std::path::PathBuf;
+
 use tcpx_core::{Encryption, PluginChoice, UnpackChoice};
 
 use super::*;
@@ -44,6 +46,9 @@ fn every_member_reaches_core() {
         accept_all: 1,
         kept_for_peers_bytes: 15 << 32,
         encryption: c"require".as_ptr(),
+        tls_cert: c"/tls/cert.pem".as_ptr(),
+        tls_key: c"/tls/key.pem".as_ptr(),
+        tls_ca: c"/tls/ca.pem".as_ptr(),
         ..from_defaults()
     };
     let core = convert(options).unwrap();
@@ -66,6 +71,8 @@ fn every_member_reaches_core() {
     assert_eq!((core.eager_bytes, core.eager_buffer_bytes), (12, 13));
     assert_eq!((core.notification_bytes, core.accept_all), (14, true));
     assert_eq!(core.encryption, Encryption::Require);
+    let files = [core.tls_cert, core.tls_key, core.tls_ca].map(Option::unwrap);
+    assert_eq!(files, ["/tls/cert.pem", "/tls/key.pem", "/tls/ca.pem"].map(PathBuf::from));
     assert_eq!(core.kept_for_peers_bytes, 15 << 32);
     let endless = convert(tcpx_session_options { peer_timeout_ms: 0, ..from_defaults() }).unwrap();
     assert_eq!(endless.peer_timeout, None);

@@ -18,8 +18,8 @@ use crate::error::{EncryptionProblem, Error};
 use crate::settings::SessionOptions;
 
 fn identity(encryption: Encryption) -> Identity {
-    let (key, secret) = new_id().expect("random bytes");
     let options = SessionOptions::default().encryption(encryption);
+    let (key, secret) = new_id(&options).expect("random bytes");
     let id = (Device::Host, key, secret);
     Identity::new(id, &options, "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
 }
@@ -31,7 +31,13 @@ fn listener() -> ControlListener {
 fn info(identity: &Identity, listener: &ControlListener) -> ConnInfo {
     let (session, secret) = (identity.session, identity.secret.clone());
     let addresses = vec![listener.address().expect("it has one")];
-    ConnInfo { session, secret, encryption: identity.encryption, addresses }
+    ConnInfo {
+        session,
+        secret,
+        encryption: identity.encryption,
+        credential: identity.credentials.kind(),
+        addresses,
+    }
 }
 
 /// Lets `ours` connect by this info to where `theirs` listens. Returns whether the link is
@@ -139,7 +145,12 @@ fn a_stranger_costs_no_state_of_tls() {
     let (theirs, mut listener) = (identity(Require), listener());
     let strangers = identity(Require);
     let opening = |challenge: &_, nonce| {
-        TlsOpening::new(strangers.encryption, nonce, challenge, &strangers.secret)
+        TlsOpening::new(
+            (strangers.encryption, strangers.credentials.kind()),
+            nonce,
+            challenge,
+            &strangers.secret,
+        )
     };
     for says_tls in [true, false] {
         let address = listener.address().expect("it has one");

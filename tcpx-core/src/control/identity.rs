@@ -21,7 +21,7 @@ use tcpx_protocol::types::memory::Device;
 use tcpx_sys::UNPACK_VERSION;
 
 use super::approach::dial_timeout;
-use super::tls::session_key::SessionKey;
+use super::tls::Credentials;
 use crate::error::{Error, Result};
 use crate::settings::SessionOptions;
 
@@ -45,24 +45,24 @@ pub(crate) struct Identity {
     on_demand: bool,
     eager: EagerOffer,
     note_bytes: u32,
-    /// Key pair of the session, whose hash is its id.
-    pub(crate) key: SessionKey,
+    /// What the session proves itself with on encrypted links.
+    pub(crate) credentials: Credentials,
     /// Its setting of encryption.
     pub(crate) encryption: Encryption,
 }
 
 impl Identity {
-    /// Makes the identity of a device of the session with this key and secret. `chunk_bytes` is the
-    /// largest chunk that it takes.
+    /// Makes the identity of a device of the session with these credentials and secret.
+    /// `chunk_bytes` is the largest chunk that it takes.
     pub(crate) fn new(
-        (device, key, secret): (Device, SessionKey, Secret),
+        (device, credentials, secret): (Device, Credentials, Secret),
         options: &SessionOptions,
         plugin: &str,
         chunk_bytes: u32,
         channels: ChannelOffer,
     ) -> Self {
         Self {
-            session: device.session_of(key.session()),
+            session: device.session_of(credentials.session()),
             secret,
             dial_timeout: dial_timeout(options.connect_timeout),
             host_timeout: options.peer_timeout,
@@ -76,7 +76,7 @@ impl Identity {
             on_demand: channels.may_wait() && options.eager_bytes > 0 && !options.connect_channels,
             eager: eager_offer(options),
             note_bytes: options.notification_bytes,
-            key,
+            credentials,
             encryption: options.encryption,
         }
     }
@@ -124,12 +124,13 @@ fn eager_offer(options: &SessionOptions) -> EagerOffer {
     }
 }
 
-/// Makes the key pair of a new session, and its secret.
+/// Makes the credentials of a new session, and its secret.
 ///
 /// # Errors
-/// [`Error::Io`] when the system has no random bytes.
-pub(crate) fn new_id() -> Result<(SessionKey, Secret)> {
-    Ok((SessionKey::generate()?, Secret(random()?)))
+/// [`Error::Io`] when the system has no random bytes; [`Error::Setting`] when the files of
+/// certificates cannot be used.
+pub(crate) fn new_id(options: &SessionOptions) -> Result<(Credentials, Secret)> {
+    Ok((Credentials::new(options)?, Secret(random()?)))
 }
 
 /// Returns unpredictable bytes.

@@ -4,16 +4,14 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction, TlsOpening};
 use tcpx_protocol::frames::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
 use tcpx_protocol::types::encryption::EncryptionMismatch;
-use tcpx_protocol::types::memory::Device;
 
 use crate::control::epoll_set::Interest;
 use crate::control::identity::{ChannelClaim, Identity, random};
 use crate::control::socket::{LinkError, LinkSocket};
-use crate::control::tls::{self, TlsHandshake};
+use crate::control::tls::{self, PeerCredential, TlsHandshake};
 use crate::error::{EncryptionProblem, Error, Result};
 
 /// Accepted connection that is not a peer yet.
@@ -26,8 +24,8 @@ pub(crate) struct InboundHandshake {
     nonce: Nonce,
     /// Exchange of keys that is under way.
     exchange: Option<Box<TlsHandshake>>,
-    /// Session whose key the other end has, on an encrypted link.
-    key: Option<SessionId>,
+    /// What the other end has proven itself with, on an encrypted link.
+    credential: Option<PeerCredential>,
     since: Instant,
     give_up_at: Instant,
     proven: Option<(Box<Introduction>, Agreement, ChannelClaim)>,
@@ -110,7 +108,7 @@ impl InboundHandshake {
             from,
             nonce,
             exchange: None,
-            key: None,
+            credential: None,
             since: now,
             give_up_at,
             proven: None,
@@ -171,7 +169,7 @@ impl InboundHandshake {
                 self.proven = Some((said, agreement, channels));
                 Ok(())
             }
-            (HandshakeFrame::Opening(opening), None) if self.key.is_none() => {
+            (HandshakeFrame::Opening(opening), None) if self.credential.is_none() => {
                 self.open(&opening, identity)
             }
             (HandshakeFrame::Tls(bytes), Some(_)) => self.exchange_keys(&bytes),
@@ -190,7 +188,9 @@ impl InboundHandshake {
         if !identity.encryption.agree(opening.encryption)? {
             return Err(HandshakeError::LinkEncryption(true).into());
         }
-        self.exchange = Some(Box::new(tls::listen(&identity.key)?));
+        let credentials = &identity.credentials;
+        credentials.kind().agree(opening.credential).map_err(EncryptionProblem::from)?;
+        self.exchange = Some(Box::new(tls::listen(credentials)?));
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl InboundHandshake {
         if let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_done()) {
             let secrets = exchange.finish()?;
             self.nonce = secrets.nonce;
-            self.key = Some(secrets.session);
+            self.credential = Some(secrets.peer.clone());
             self.link.encrypt(secrets, Role::Listener);
         }
         Ok(())
@@ -234,10 +234,10 @@ impl InboundHandshake {
         &self,
         said: &Introduction,
         identity: &Identity,
-    ) -> std::result::Result<(Agreement, ChannelClaim), HandshakeError> {
+    ) -> std::result::Result<(Agreement, ChannelClaim), Refusal> {
         said.proven.verify(Role::Connector, &self.nonce, &identity.secret)?;
-        if self.key.is_some_and(|key| key != Device::Host.session_of(*said.session())) {
-            return Err(HandshakeError::Key);
+        if let Some(credential) = &self.credential {
+            credential.check(&said.proven.hello)?;
         }
         let (agreement, channels) = agree(said, identity)?;
         Ok((agreement.of_link(self.link.is_encrypted())?, channels))

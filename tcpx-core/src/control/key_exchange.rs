@@ -46,9 +46,13 @@ impl KeyExchange {
         (peer, info): (&str, &ConnInfo),
         identity: &Identity,
     ) -> Result<Self> {
-        let tls = tls::connect(&identity.key, info.session)
+        let agreed = identity.credentials.kind().agree(info.credential);
+        let tls = agreed
+            .map_err(EncryptionProblem::from)
+            .and_then(|()| tls::connect(&identity.credentials, info.session, peer))
             .map_err(|problem| Error::Encryption { peer: peer.to_owned(), problem })?;
-        let opening = TlsOpening::new(identity.encryption, random()?, challenge, &info.secret);
+        let said = (identity.encryption, identity.credentials.kind());
+        let opening = TlsOpening::new(said, random()?, challenge, &info.secret);
         link.queue(&HandshakeFrame::Opening(opening));
         let mut exchange = Self { link, tls: Box::new(tls) };
         exchange.say();

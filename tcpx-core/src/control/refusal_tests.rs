@@ -31,14 +31,21 @@ const INCOMPATIBILITIES: [Incompatibility; 6] = [
 ];
 
 fn identity() -> Identity {
-    let ((key, secret), options) = (new_id().expect("random bytes"), SessionOptions::default());
+    let options = SessionOptions::default();
+    let (key, secret) = new_id(&options).expect("random bytes");
     let id = (Device::Host, key, secret);
     Identity::new(id, &options, "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
 }
 
 fn info(identity: &Identity, address: std::net::SocketAddr) -> ConnInfo {
     let (session, secret) = (identity.session, identity.secret.clone());
-    ConnInfo { session, secret, encryption: identity.encryption, addresses: vec![address] }
+    ConnInfo {
+        session,
+        secret,
+        encryption: identity.encryption,
+        credential: identity.credentials.kind(),
+        addresses: vec![address],
+    }
 }
 
 /// Waits for the next frame. `meanwhile` keeps the other end going.

@@ -5,31 +5,37 @@
 //!
 //! - [`session_key`]: key pair of a session, whose hash is the session's id.
 //! - [`raw_keys`]: checks of the other end's key, where the ends have no certificates.
+//! - [`certificates`]: certificate and authorities from files, where both ends have them.
 //! - [`provider`]: ciphers and key exchange.
 
+mod certificates;
 mod provider;
 mod raw_keys;
 pub(crate) mod session_key;
 
 use std::sync::Arc;
 
-use rustls::client::Resumption;
-use rustls::pki_types::ServerName;
-use rustls::server::NoServerSessionStorage;
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
 use rustls::{
     ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection,
     SupportedCipherSuite,
 };
 use tcpx_protocol::frames::conn_info::SessionId;
-use tcpx_protocol::frames::hello::Nonce;
+use tcpx_protocol::frames::hello::{Hello, Nonce};
 use tcpx_protocol::frames::records::LinkKeys;
+use tcpx_protocol::types::encryption::Credential;
+use tcpx_protocol::types::memory::Device;
 use tcpx_seal::secret::{SharedSecret, TrafficSecret};
 use tcpx_seal::suite::Suite;
 use zeroize::Zeroizing;
 
+use self::certificates::Certificates;
 use self::raw_keys::{AnyKey, PinnedKey};
 use self::session_key::{SessionKey, session_of};
-use crate::error::EncryptionProblem;
+use crate::error::{CertificateProblem, EncryptionProblem, Result as CoreResult};
+use crate::settings::SessionOptions;
 
 /// Most bytes that the other end may say in a handshake: chains of certificates are shorter.
 const MAX_HANDSHAKE_BYTES: usize = 64 << 10;
@@ -43,48 +49,130 @@ pub(crate) struct LinkSecrets {
     pub(crate) nonce: Nonce,
     /// Secret of both ends for their channels. It never crosses the network.
     pub(crate) channels: SharedSecret,
-    /// Id of the session whose key the other end has.
-    pub(crate) session: SessionId,
+    /// What the other end has proven itself with.
+    pub(crate) peer: PeerCredential,
+}
+
+/// Means by which a session proves itself to its peers. All its devices share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Credentials {
+    /// Key pair whose hash is the session's id.
+    key: SessionKey,
+    /// Certificate in place of the key, and authorities for those of peers.
+    certificates: Option<Arc<Certificates>>,
+}
+
+/// What the other end of a link has proven that it has the private key of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PeerCredential {
+    /// The key of the session with this id.
+    SessionKey(SessionId),
+    /// This certificate, which an authority of this end has issued.
+    Certificate(CertificateDer<'static>),
+}
+
+impl Credentials {
+    /// Makes those of a new session.
+    ///
+    /// # Errors
+    /// [`Error::Setting`](crate::Error::Setting): the files of certificates cannot be used;
+    /// [`Error::Io`](crate::Error::Io): the system has no random bytes.
+    pub(crate) fn new(options: &SessionOptions) -> CoreResult<Self> {
+        let certificates = Certificates::load(options)?.map(Arc::new);
+        Ok(Self { key: SessionKey::generate()?, certificates })
+    }
+
+    /// Returns the id of the session.
+    pub(crate) fn session(&self) -> SessionId {
+        self.key.session()
+    }
+
+    /// Returns which of them serves on encrypted links.
+    pub(crate) fn kind(&self) -> Credential {
+        match self.certificates {
+            Some(_) => Credential::Certificate,
+            None => Credential::SessionKey,
+        }
+    }
+}
+
+impl PeerCredential {
+    /// Checks that a connector is what its hello says.
+    ///
+    /// # Errors
+    /// Its key is that of another session, or its certificate is for other names.
+    pub(crate) fn check(&self, hello: &Hello) -> Result<(), EncryptionProblem> {
+        match self {
+            Self::SessionKey(session) if *session == Device::Host.session_of(hello.session) => {
+                Ok(())
+            }
+            Self::SessionKey(_) => Err(EncryptionProblem::OtherSession),
+            Self::Certificate(_) if hello.name.is_empty() => {
+                Err(EncryptionProblem::Certificate(CertificateProblem::NoName))
+            }
+            Self::Certificate(certificate) => {
+                let certificate = ParsedCertificate::try_from(certificate)?;
+                Ok(verify_server_name(&certificate, &name_of(&hello.name)?)?)
+            }
+        }
+    }
+}
+
+/// Returns a peer's name as certificates have it: without that of its device.
+fn name_of(peer: &str) -> Result<ServerName<'static>, EncryptionProblem> {
+    let peer = Device::peer_name(peer).to_owned();
+    ServerName::try_from(peer.clone())
+        .map_err(|_| EncryptionProblem::Certificate(CertificateProblem::OtherName(peer)))
 }
 
 /// One end of a handshake. Pure: bytes in, bytes out.
 #[derive(Debug)]
 pub(crate) struct TlsHandshake {
     connection: Connection,
+    credential: Credential,
     bytes_read: usize,
 }
 
 /// Begins a handshake with an end that has proven the secret.
-pub(crate) fn listen(key: &SessionKey) -> Result<TlsHandshake, EncryptionProblem> {
-    let mut config = ServerConfig::builder_with_provider(provider::provider())
-        .with_protocol_versions(provider::VERSIONS)?
-        .with_client_cert_verifier(Arc::new(AnyKey))
-        .with_cert_resolver(key.for_listener());
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    Ok(TlsHandshake::of(ServerConnection::new(Arc::new(config))?.into()))
+pub(crate) fn listen(credentials: &Credentials) -> Result<TlsHandshake, EncryptionProblem> {
+    let config = match &credentials.certificates {
+        Some(certificates) => certificates.configs().listener,
+        None => {
+            let config = ServerConfig::builder_with_provider(provider::provider())
+                .with_protocol_versions(provider::VERSIONS)?
+                .with_client_cert_verifier(Arc::new(AnyKey))
+                .with_cert_resolver(credentials.key.for_listener());
+            Arc::new(provider::listener_without_resumption(config))
+        }
+    };
+    Ok(TlsHandshake::of(ServerConnection::new(config)?.into(), credentials))
 }
 
-/// Begins a handshake with the session of this id.
+/// Begins a handshake with this session. With certificates the listener's must be for `peer`, the
+/// peer's name.
 pub(crate) fn connect(
-    key: &SessionKey,
+    credentials: &Credentials,
     session: SessionId,
+    peer: &str,
 ) -> Result<TlsHandshake, EncryptionProblem> {
-    let mut config = ClientConfig::builder_with_provider(provider::provider())
-        .with_protocol_versions(provider::VERSIONS)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(PinnedKey::of(session)))
-        .with_client_cert_resolver(key.for_connector());
-    config.resumption = Resumption::disabled();
-    config.enable_sni = false;
-    // The name is not sent, and the key is checked in place of it.
-    let name = ServerName::try_from("tcpx").map_err(|_| EncryptionProblem::handshake("no name"))?;
-    Ok(TlsHandshake::of(ClientConnection::new(Arc::new(config), name)?.into()))
+    let (config, name) = match &credentials.certificates {
+        Some(certificates) => (certificates.configs().connector, name_of(peer)?),
+        None => {
+            let config = ClientConfig::builder_with_provider(provider::provider())
+                .with_protocol_versions(provider::VERSIONS)?
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(PinnedKey::of(session)))
+                .with_client_cert_resolver(credentials.key.for_connector());
+            // The key is checked in place of a name.
+            (Arc::new(provider::connector_without_resumption(config)), name_of("tcpx")?)
+        }
+    };
+    Ok(TlsHandshake::of(ClientConnection::new(config, name)?.into(), credentials))
 }
 
 impl TlsHandshake {
-    fn of(connection: Connection) -> Self {
-        Self { connection, bytes_read: 0 }
+    fn of(connection: Connection, credentials: &Credentials) -> Self {
+        Self { connection, credential: credentials.kind(), bytes_read: 0 }
     }
 
     /// Takes what the other end has said.
@@ -147,7 +235,10 @@ impl TlsHandshake {
             },
             nonce: *secret("EXPORTER-tcpx hello of connector")?,
             channels: SharedSecret::new(*secret("EXPORTER-tcpx channels")?),
-            session: session_of(key),
+            peer: match self.credential {
+                Credential::Certificate => PeerCredential::Certificate(key.clone().into_owned()),
+                _ => PeerCredential::SessionKey(session_of(key)),
+            },
         })
     }
 }
@@ -162,5 +253,7 @@ fn suite_of(suite: SupportedCipherSuite) -> Result<Suite, EncryptionProblem> {
     }
 }
 
+#[cfg(test)]
+mod certificate_tests;
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,9 @@ impl Error {
             Self::Setting { problem: SettingProblem::CannotEncrypt { .. }, .. } => {
                 &connection::DATA_NOT_ENCRYPTED
             }
+            Self::Setting { problem: SettingProblem::Certificate(problem), .. } => {
+                problem.diagnosis()
+            }
             Self::Setting { .. } => &environment::SETTING_OUT_OF_RANGE,
             Self::Load(error) => of_load(error),
             Self::Preflight(report) => return explain(report.findings().first()?.id),
@@ -182,7 +185,11 @@ fn of_departure(how: &Departure) -> &'static Diagnosis {
 fn of_encryption(problem: &EncryptionProblem) -> &'static Diagnosis {
     match problem {
         EncryptionProblem::Mismatch(_) => &connection::ENCRYPTION_DIFFERS,
-        EncryptionProblem::WrongKey => &connection::KEY_NOT_PINNED,
+        EncryptionProblem::Credentials(_) => &connection::CREDENTIALS_DIFFER,
+        EncryptionProblem::Certificate(problem) => problem.diagnosis(),
+        EncryptionProblem::WrongKey | EncryptionProblem::OtherSession => {
+            &connection::KEY_NOT_PINNED
+        }
         EncryptionProblem::Handshake(_) => &connection::KEY_EXCHANGE_FAILED,
     }
 }

@@ -1,7 +1,9 @@
 //! Reasons why the link to a peer cannot be encrypted, though it must be.
 
 use rustls::CertificateError;
-use tcpx_protocol::types::encryption::EncryptionMismatch;
+use tcpx_protocol::types::encryption::{CredentialMismatch, EncryptionMismatch};
+
+use super::certificate_problem::CertificateProblem;
 
 /// Why the link to a peer cannot be encrypted, though it must be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,12 +12,21 @@ pub enum EncryptionProblem {
     /// The settings of the two ends do not fit.
     #[error(transparent)]
     Mismatch(#[from] EncryptionMismatch),
+    /// One end has a certificate, and the other does not.
+    #[error(transparent)]
+    Credentials(#[from] CredentialMismatch),
+    /// The certificate of the other end is not taken.
+    #[error("the certificate of the other end is refused: {0}")]
+    Certificate(CertificateProblem),
     /// The other end has another key than the session that the connection info leads to.
     #[error(
         "the key of the other end is not the one that its connection info pins: another session \
          listens there, or an attacker on the way"
     )]
     WrongKey,
+    /// The session that a connector names is not the one whose key it has.
+    #[error("the session in its hello is not that of the key with which it has proven itself")]
+    OtherSession,
     /// The exchange of keys failed otherwise.
     #[error("the exchange of keys failed: {0}")]
     Handshake(String),
@@ -32,6 +43,7 @@ impl From<rustls::Error> for EncryptionProblem {
         use rustls::Error::InvalidCertificate;
         match error {
             InvalidCertificate(CertificateError::ApplicationVerificationFailure) => Self::WrongKey,
+            InvalidCertificate(error) => Self::Certificate(CertificateProblem::of(&error)),
             other => Self::Handshake(other.to_string()),
         }
     }

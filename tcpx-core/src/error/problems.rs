@@ -4,6 +4,7 @@
 use tcpx_cuda::CudaError;
 use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
+use super::certificate_problem::CertificateFileProblem;
 /// Memory that is not available here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -254,6 +255,9 @@ pub enum SettingProblem {
         /// Words that say what keeps it from that.
         reason: &'static str,
     },
+    /// A file of certificates cannot be used, or the settings of certificates do not fit together.
+    #[error(transparent)]
+    Certificate(CertificateFileProblem),
     /// A hardware plugin has its queues and its bounce buffer in GPU memory.
     #[error(
         "the hardware plugin only works with a GPU: name its CUDA ordinal (gpu, TCPX_GPU; with \

@@ -1,6 +1,7 @@
 //! Setters of the options, one for each field and with the field's name.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tcpx_protocol::types::encryption::Encryption;
@@ -46,6 +47,9 @@ setters! {
     notification_bytes: u32,
     kept_for_peers_bytes: u64,
     encryption: Encryption,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
     accept_all: bool,
     bounce_credit: BounceCreditChoice,
     listen: SocketAddr,
@@ -93,6 +97,9 @@ mod tests {
             notification_bytes,
             kept_for_peers_bytes,
             encryption,
+            tls_cert,
+            tls_key,
+            tls_ca,
             accept_all,
             bounce_credit,
             listen,
@@ -127,6 +134,9 @@ mod tests {
             .notification_bytes(16)
             .kept_for_peers_bytes(18)
             .encryption(Encryption::Require)
+            .tls_cert(Some("cert.pem".into()))
+            .tls_key(Some("key.pem".into()))
+            .tls_ca(Some("ca.pem".into()))
             .accept_all(true)
             .bounce_credit(BounceCreditChoice::Off)
             .listen((here, 7).into())
@@ -148,6 +158,8 @@ mod tests {
         assert_eq!((link_bytes, kept_for_peers_bytes), (LinkBytes::Most(17), 18));
         assert!(connect_channels && encryption == Encryption::Require && accept_all);
         assert!(all_devices && emulated_gpus == 2);
+        let files = [tls_cert, tls_key, tls_ca].map(|file| file.expect("it was set"));
+        assert_eq!(files, ["cert.pem", "key.pem", "ca.pem"].map(PathBuf::from));
         assert_eq!(bounce_credit, BounceCreditChoice::Off);
         assert_eq!((listen, advertise), ((here, 7).into(), vec![here]));
         assert_eq!((connect_timeout, close_timeout), (time(8), time(9)));

@@ -38,6 +38,16 @@ impl SessionOptions {
         env.read(&["TCPX_KEPT_FOR_PEERS_BYTES"], &mut options.kept_for_peers_bytes)?;
         env.read(&["TCPX_BOUNCE_CREDIT"], &mut options.bounce_credit)?;
         env.read(&["TCPX_ENCRYPTION"], &mut options.encryption)?;
+        for (name, path) in [
+            ("TCPX_TLS_CERT", &mut options.tls_cert),
+            ("TCPX_TLS_KEY", &mut options.tls_key),
+            ("TCPX_TLS_CA", &mut options.tls_ca),
+        ] {
+            // A path need not be text.
+            if let Some(value) = lookup(name).filter(|value| !value.is_empty()) {
+                *path = Some(value.into());
+            }
+        }
         env.read(&["TCPX_LISTEN"], &mut options.listen)?;
         let mut gpu = 0;
         if env.read(&["TCPX_GPU"], &mut gpu)? {

@@ -7,8 +7,10 @@
 //! - [`needs`]: tests that skip, and why; skips that are failures.
 //! - [`process`]: a test in a process of its own, and processes that end with their owner.
 //! - [`rxdm`]: a daemon that answers, refuses, hangs or closes.
+//! - [`certificates`]: certificates of a fleet that exists for one test.
 //! - [`log`]: what is logged, for tests that read it.
 
+pub mod certificates;
 pub mod log;
 pub mod needs;
 pub mod patience;

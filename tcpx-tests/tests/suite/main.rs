@@ -7,6 +7,7 @@ mod answered_notifications;
 mod as_the_original;
 mod beside_bulk;
 mod bounce_credit;
+mod certificates;
 mod closing;
 mod control_link;
 mod data_path;

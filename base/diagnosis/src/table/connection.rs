@@ -221,6 +221,56 @@ DATA_NOT_ENCRYPTED = 744 Error "the transport cannot encrypt"
     cause "the hardware plugin, device-memory TCP and io_uring have a NIC or the kernel place the bytes, which encrypt nothing; a plugin of another maker has no way to be asked"
     cure ["export TCPX_PLUGIN=soft", "# over plain sockets; or use a network that encrypts, and encryption = off"]
     source "this project"
+CREDENTIALS_DIFFER = 745 Error "one end has a certificate, and the other does not"
+    symptom "\"a certificate here, no certificate there\", or the other way round"
+    cause "only one of the two sessions has files of certificates, so neither can check the other. Nothing was sent"
+    cure ["# set TCPX_TLS_CERT, TCPX_TLS_KEY and TCPX_TLS_CA at both ends, or at neither, and give out new connection info; see docs/security.md"]
+    source "this project"
+CERTIFICATE_ISSUER_UNKNOWN = 746 Error "no authority of this end has issued the certificate of the other"
+    symptom "\"the certificate of the other end is refused: no authority in tls_ca has issued it\""
+    cause "the file of tls_ca lacks the authority of the other end: it was removed there, as a revocation does, or never was there; or the other end's file of tls_cert lacks the certificates between its own and the authority; or an attacker made the certificate"
+    cure ["openssl verify -CAfile <tls_ca> -untrusted <tls_cert of the other end> <tls_cert of the other end>", "# put the authority into the file of tls_ca: it serves from the next link on"]
+    source "RFC 5280, section 6"
+CERTIFICATE_EXPIRED = 747 Error "a certificate has expired"
+    symptom "\"the certificate of the other end is refused: it has expired\", or a finding of tcpx doctor"
+    cause "nothing has replaced the file of tls_cert in time, or the clock of one of the hosts is wrong"
+    cure ["openssl x509 -noout -dates -in <tls_cert>", "date -u", "# replace the files of tls_cert and tls_key: they serve from the next link on, without a restart"]
+    source "RFC 5280, section 4.1.2.5"
+CERTIFICATE_NOT_YET_VALID = 748 Error "a certificate is not valid yet"
+    symptom "\"the certificate of the other end is refused: it is not valid yet\", or a finding of tcpx doctor"
+    cause "the clock of one of the hosts is wrong, or the certificate was made for a later time"
+    cure ["openssl x509 -noout -dates -in <tls_cert>", "date -u", "# set the clock of the host where it is wrong: timedatectl says whether it is synchronised"]
+    source "RFC 5280, section 4.1.2.5"
+CERTIFICATE_OF_ANOTHER_NAME = 749 Error "the certificate of a peer is not for its name"
+    symptom "\"the name <NAME> is not among its subject alternative names\", or \"the peer says no name of its own\""
+    cause "the connecting session's name, or the name under which this end has loaded the connection info of the listening one, is not a DNS name or address in the peer's certificate; or a holder of another certificate poses as the peer"
+    cure ["openssl x509 -noout -ext subjectAltName -in <tls_cert of the peer>", "# name sessions as their certificates do (SessionOptions::name and load_remote_conn_info, the agent of NIXL), or make certificates for the names; see docs/security.md"]
+    source "RFC 6125; RFC 5280, section 4.2.1.6"
+CERTIFICATE_UNFIT = 750 Error "a certificate cannot be used"
+    symptom "\"the certificate of the other end is refused\" with another reason"
+    cause "its extended key usage allows only one of server and client where both are needed, its form is wrong, or it is signed in a way that is not taken"
+    cure ["openssl x509 -noout -text -in <tls_cert of the peer>", "# make it of version 3, with serverAuth and clientAuth or without extended key usage, signed with ECDSA, Ed25519 or RSA of 2048 bits or more"]
+    source "RFC 5280, section 4.2.1.12"
+CERTIFICATE_SETTINGS = 751 Error "the settings of certificates do not fit together"
+    symptom "\"tls_cert, tls_key and tls_ca belong together\", or \"certificates serve encryption only\""
+    cause "only some of TCPX_TLS_CERT, TCPX_TLS_KEY and TCPX_TLS_CA are set, or encryption is off"
+    cure ["export TCPX_ENCRYPTION=require", "# name all three files, or none"]
+    source "this project"
+CERTIFICATE_FILE_MISSING = 752 Error "a file of certificates is missing"
+    symptom "\"there is no such file\" with tls_cert, tls_key or tls_ca"
+    cause "the path is wrong, or nothing has put the file there yet"
+    cure ["ls -l <PATH>", "# correct TCPX_TLS_CERT, TCPX_TLS_KEY or TCPX_TLS_CA"]
+    source "this project"
+CERTIFICATE_FILE_UNUSABLE = 753 Error "a file of certificates cannot be read or used"
+    symptom "\"the file cannot be read\" or \"the file cannot be used\" with tls_cert, tls_key or tls_ca"
+    cause "the process may not read it, or it does not hold what its setting says, in PEM"
+    cure ["ls -l <PATH>", "openssl x509 -noout -text -in <PATH>", "openssl pkey -noout -in <PATH>"]
+    source "RFC 7468"
+CERTIFICATE_KEY_DIFFERS = 754 Error "the private key is not that of the certificate"
+    symptom "\"the private key is not that of the certificate in tls_cert\""
+    cause "tls_key and tls_cert come from different requests, or one of them has been replaced and the other not yet"
+    cure ["openssl x509 -noout -pubkey -in <tls_cert>", "openssl pkey -pubout -in <tls_key>", "# the two must print the same"]
+    source "this project"
 DATA_TAMPERED = 760 Error "bytes on an encrypted channel are not what the peer sent"
     symptom "a transfer with a peer fails, and the log says of a data socket \"it does not decrypt\""
     cause "something between the two hosts changes, leaves out, repeats or puts in bytes of a connection: an attacker, or a proxy, a middlebox or a NIC that alters what it passes on. Nothing of the record was delivered, and the peer has ended; other peers go on"

@@ -153,6 +153,8 @@ fn every_cure_can_be_typed() {
         "ss",
         "cargo",
         "pip",
+        "openssl",
+        "date",
         "python",
     ]
     .into();

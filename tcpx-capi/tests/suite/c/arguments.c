@@ -299,6 +299,7 @@ static void options(void) {
   REFUSED(TCPX_ERR_ARGUMENT, authenticate_link, 2);
   REFUSED(TCPX_ERR_SETTING, authenticate_link, 1);
   REFUSED(TCPX_ERR_SETTING, encryption, "yes");
+  REFUSED(TCPX_ERR_SETTING, tls_key, "/nowhere/key.pem");
   REFUSED(TCPX_ERR_SETTING, peer_timeout_ms, 99);
   REFUSED(TCPX_ERR_SETTING, listen, "nowhere");
   REFUSED(TCPX_ERR_SETTING, advertise, "10.0.0.1,x");

@@ -11,10 +11,10 @@ use tcpx_wire::sealed::Envelope;
 use zeroize::Zeroize;
 
 use crate::error::ConnInfoError;
-use crate::types::encryption::Encryption;
+use crate::types::encryption::{Credential, Encryption};
 
 /// The envelope of every connection info. Its body is a [`ConnInfo`] in postcard.
-pub const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 2 };
+pub const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 3 };
 /// Addresses one session may advertise.
 const MAX_ADDRESSES: usize = 32;
 
@@ -47,6 +47,8 @@ pub struct ConnInfo {
     /// What the session says of its encryption. An attacker on the way cannot change it, as these
     /// bytes are what a peer trusts.
     pub encryption: Encryption,
+    /// Means by which the session proves itself on an encrypted link.
+    pub credential: Credential,
     /// Addresses of the session's control listener, most promising first.
     pub addresses: Vec<SocketAddr>,
 }
@@ -97,6 +99,7 @@ mod tests {
             session: [7; 16],
             secret: Secret([9; 32]),
             encryption: Encryption::Require,
+            credential: Credential::Certificate,
             addresses: vec!["10.0.0.1:4000".parse().unwrap(), "127.0.0.1:4000".parse().unwrap()],
         }
     }
@@ -138,7 +141,7 @@ mod tests {
         bytes[8] = 9;
         assert_eq!(
             ConnInfo::decode(&bytes),
-            Err(ConnInfoError::Version { found: 9, supported: 2 })
+            Err(ConnInfoError::Version { found: 9, supported: 3 })
         );
     }
 

@@ -18,7 +18,7 @@ use super::hello::{Challenge, HandshakeError};
 use super::link_frame::{FrameKind, LinkFrame, append, append_reason, exactly, reason};
 use crate::frames::conn_info::{ConnInfo, Secret, SessionId};
 use crate::frames::hello::{Nonce, Proven};
-use crate::types::encryption::Encryption;
+use crate::types::encryption::{Credential, Encryption};
 use crate::types::memory::Device;
 
 /// One message of the handshake.
@@ -97,6 +97,8 @@ impl HandshakeFrame {
 pub struct TlsOpening {
     /// What the connector says of its encryption.
     pub encryption: Encryption,
+    /// Means by which the connector proves itself.
+    pub credential: Credential,
     /// New for each connection.
     nonce: Nonce,
     /// The proof, over the listener's nonce and the fields above.
@@ -106,12 +108,12 @@ pub struct TlsOpening {
 impl TlsOpening {
     /// Answers the listener's `challenge` with a nonce that no other connection has.
     pub fn new(
-        encryption: Encryption,
+        (encryption, credential): (Encryption, Credential),
         nonce: Nonce,
         challenge: &Nonce,
         listeners: &Secret,
     ) -> Self {
-        let mut opening = Self { encryption, nonce, mac: [0; 32] };
+        let mut opening = Self { encryption, credential, nonce, mac: [0; 32] };
         if let Some(mac) = opening.authenticator(challenge, listeners) {
             opening.mac = mac.finalize().into_bytes().into();
         }
@@ -133,7 +135,7 @@ impl TlsOpening {
         let mut mac = Hmac::<Sha256>::new_from_slice(&listeners.0).ok()?;
         mac.update(b"tcpx opening of connector");
         mac.update(challenge);
-        mac.update(&postcard::to_allocvec(&(self.encryption, self.nonce)).ok()?);
+        mac.update(&postcard::to_allocvec(&(self.encryption, self.credential, self.nonce)).ok()?);
         Some(mac)
     }
 }
@@ -207,7 +209,12 @@ mod tests {
     use crate::frames::link_frame::tests::{survive_any_body, survive_the_wire};
 
     fn opening(nonce: Nonce) -> TlsOpening {
-        TlsOpening::new(Encryption::Prefer, nonce, &[9; 32], &Secret([3; 32]))
+        TlsOpening::new(
+            (Encryption::Prefer, Credential::SessionKey),
+            nonce,
+            &[9; 32],
+            &Secret([3; 32]),
+        )
     }
 
     fn any_frame() -> impl Strategy<Value = HandshakeFrame> {
@@ -270,10 +277,12 @@ mod tests {
         let refused = Err(HandshakeError::Proof);
         assert_eq!(opening.verify(&[8; 32], &Secret([3; 32])), refused, "replayed");
         assert_eq!(opening.verify(&[9; 32], &Secret([4; 32])), refused, "another secret");
-        let encryption = Encryption::Off;
-        for changed in
-            [TlsOpening { encryption, ..opening }, TlsOpening { nonce: [6; 32], ..opening }]
-        {
+        let (encryption, credential) = (Encryption::Off, Credential::Certificate);
+        for changed in [
+            TlsOpening { encryption, ..opening },
+            TlsOpening { credential, ..opening },
+            TlsOpening { nonce: [6; 32], ..opening },
+        ] {
             assert_eq!(changed.verify(&[9; 32], &Secret([3; 32])), refused);
         }
     }
@@ -285,6 +294,7 @@ mod tests {
             session,
             secret: secret.clone(),
             encryption: Encryption::Off,
+            credential: Credential::SessionKey,
             addresses: vec!["10.0.0.1:4000".parse().unwrap()],
         };
         let session = sample_hello().session;

@@ -168,9 +168,6 @@ pub enum HandshakeError {
     /// One end must encrypt, and the other does not.
     #[error(transparent)]
     Encryption(#[from] EncryptionMismatch),
-    /// The session that speaks is not the one whose key was used.
-    #[error("the session in its hello is not that of the key with which it has proven itself")]
-    Key,
     /// The link is encrypted where both ends say that it is not, or the other way round.
     #[error("its hello does not fit a link that is {}encrypted", if *.0 { "" } else { "not " })]
     LinkEncryption(bool),

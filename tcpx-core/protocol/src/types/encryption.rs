@@ -74,6 +74,53 @@ impl Encryption {
     }
 }
 
+/// Means by which an end of an encrypted link proves who it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Credential {
+    /// The key of its session, whose hash is the session's id.
+    #[default]
+    SessionKey,
+    /// A certificate of an authority, for its name.
+    Certificate,
+}
+
+/// Two ends that prove themselves in different ways, so neither can check the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{ours} here, {theirs} there: set TCPX_TLS_CERT, TCPX_TLS_KEY and TCPX_TLS_CA at both ends, or \
+     at neither"
+)]
+#[non_exhaustive]
+pub struct CredentialMismatch {
+    /// Credential of this end.
+    pub ours: Credential,
+    /// Credential of the other end.
+    pub theirs: Credential,
+}
+
+impl fmt::Display for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::SessionKey => "no certificate",
+            Self::Certificate => "a certificate",
+        })
+    }
+}
+
+impl Credential {
+    /// Checks that the other end proves itself in the same way.
+    ///
+    /// # Errors
+    /// One end has a certificate, and the other does not.
+    pub fn agree(self, theirs: Self) -> Result<(), CredentialMismatch> {
+        match self == theirs {
+            true => Ok(()),
+            false => Err(CredentialMismatch { ours: self, theirs }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Encryption::{Off, Prefer, Require};
@@ -100,6 +147,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_certificate_at_one_end_is_an_error_that_says_which() {
+        let [with, without] = [Credential::Certificate, Credential::SessionKey];
+        assert_eq!((with.agree(with), without.agree(without)), (Ok(()), Ok(())));
+        let said = |ours: Credential, theirs| ours.agree(theirs).unwrap_err().to_string();
+        assert!(said(with, without).starts_with("a certificate here, no certificate there"));
+        assert!(said(without, with).starts_with("no certificate here, a certificate there"));
     }
 
     #[test]

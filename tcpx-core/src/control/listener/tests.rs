@@ -8,14 +8,21 @@ use crate::control::identity::{ChannelOffer, new_id};
 use crate::settings::SessionOptions;
 
 fn identity() -> Identity {
-    let ((key, secret), options) = (new_id().expect("random bytes"), SessionOptions::default());
+    let options = SessionOptions::default();
+    let (key, secret) = new_id(&options).expect("random bytes");
     let id = (Device::Host, key, secret);
     Identity::new(id, &options, "TCPXSoft_v7", 524_288, ChannelOffer::Asked(2))
 }
 
 fn info(identity: &Identity, addresses: Vec<SocketAddr>) -> ConnInfo {
     let (session, secret) = (identity.session, identity.secret.clone());
-    ConnInfo { session, secret, encryption: identity.encryption, addresses }
+    ConnInfo {
+        session,
+        secret,
+        encryption: identity.encryption,
+        credential: identity.credentials.kind(),
+        addresses,
+    }
 }
 
 /// No connection is refused for being late here: each has an hour.

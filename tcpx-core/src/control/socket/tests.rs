@@ -39,8 +39,9 @@ fn keys() -> LinkKeys {
 }
 
 fn encrypt(link: &mut LinkSocket, role: Role) {
-    let (nonce, channels, session) = ([4; 32], SharedSecret::new([5; 32]), [6; 16]);
-    link.encrypt(LinkSecrets { keys: keys(), nonce, channels, session }, role);
+    let (nonce, channels) = ([4; 32], SharedSecret::new([5; 32]));
+    let peer = crate::control::tls::PeerCredential::SessionKey([6; 16]);
+    link.encrypt(LinkSecrets { keys: keys(), nonce, channels, peer }, role);
 }
 
 fn receive<F: LinkFrame>(link: &mut LinkSocket) -> Result<F, LinkError> {

@@ -6,9 +6,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rustls::SupportedProtocolVersion;
+use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
+use rustls::server::NoServerSessionStorage;
+use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
 use tcpx_seal::suite::Suite;
 
 /// The one version of TLS.
@@ -32,6 +34,21 @@ fn provider_for(fastest: Suite) -> CryptoProvider {
     };
     let kx_groups = vec![kx_group::X25519MLKEM768];
     CryptoProvider { cipher_suites, kx_groups, ..default_provider() }
+}
+
+/// Returns these settings of a listener, so that each connection exchanges keys.
+pub(super) fn listener_without_resumption(mut config: ServerConfig) -> ServerConfig {
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    config
+}
+
+/// Returns these settings of a connector, so that each connection exchanges keys, and none says the
+/// peer's name in clear.
+pub(super) fn connector_without_resumption(mut config: ClientConfig) -> ClientConfig {
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    config
 }
 
 #[cfg(test)]

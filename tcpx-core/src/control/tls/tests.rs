@@ -6,13 +6,13 @@ use tcpx_protocol::frames::inbound::Inbound;
 
 use super::*;
 
-fn key() -> SessionKey {
-    SessionKey::generate().expect("random bytes")
+fn key() -> Credentials {
+    Credentials::new(&SessionOptions::default()).expect("random bytes")
 }
 
 /// Lets two ends speak until they have no more to say. Returns what each has said last, if it was
 /// refused.
-fn converse(
+pub(super) fn converse(
     connector: &mut TlsHandshake,
     listener: &mut TlsHandshake,
     spoil: impl Fn(&mut Vec<u8>),
@@ -34,13 +34,14 @@ fn converse(
 #[test]
 fn both_ends_come_to_the_same_secrets_and_know_each_other() {
     let [ours, theirs] = [key(), key()];
-    let mut connector = connect(&ours, theirs.session()).unwrap();
+    let mut connector = connect(&ours, theirs.session(), "theirs").unwrap();
     let mut listener = listen(&theirs).unwrap();
     assert!(!connector.is_done() && !listener.is_done());
     assert_eq!(converse(&mut connector, &mut listener, |_| ()), [Ok(()), Ok(())]);
     assert!(connector.is_done() && listener.is_done());
     let (one, other) = (connector.finish().unwrap(), listener.finish().unwrap());
-    assert_eq!((one.session, other.session), (theirs.session(), ours.session()));
+    let sessions = [&theirs, &ours].map(|it| PeerCredential::SessionKey(it.session()));
+    assert_eq!([one.peer, other.peer], sessions);
     assert_eq!(one.nonce, other.nonce);
     assert_eq!(one.channels.bytes(), other.channels.bytes());
     assert_ne!(&one.nonce, one.channels.bytes());
@@ -61,7 +62,7 @@ fn both_ends_come_to_the_same_secrets_and_know_each_other() {
 fn no_two_connections_have_the_same_secrets() {
     let [ours, theirs] = [key(), key()];
     let secrets = [(); 2].map(|()| {
-        let mut connector = connect(&ours, theirs.session()).unwrap();
+        let mut connector = connect(&ours, theirs.session(), "theirs").unwrap();
         let mut listener = listen(&theirs).unwrap();
         let _ = converse(&mut connector, &mut listener, |_| ());
         connector.finish().unwrap()
@@ -75,7 +76,7 @@ fn no_two_connections_have_the_same_secrets() {
 #[test]
 fn a_connector_takes_no_key_but_the_pinned_one() {
     let [ours, theirs, others] = [key(), key(), key()];
-    let mut connector = connect(&ours, theirs.session()).unwrap();
+    let mut connector = connect(&ours, theirs.session(), "theirs").unwrap();
     let mut listener = listen(&others).unwrap();
     let [refused, told] = converse(&mut connector, &mut listener, |_| ());
     assert_eq!(refused, Err(EncryptionProblem::WrongKey));
@@ -88,7 +89,7 @@ fn a_device_of_a_session_has_the_sessions_key() {
     use tcpx_protocol::types::memory::Device;
     let [ours, theirs] = [key(), key()];
     let device = Device::Gpu(3).session_of(theirs.session());
-    let mut connector = connect(&ours, device).unwrap();
+    let mut connector = connect(&ours, device, "theirs").unwrap();
     let mut listener = listen(&theirs).unwrap();
     assert_eq!(converse(&mut connector, &mut listener, |_| ()), [Ok(()), Ok(())]);
 }
@@ -98,7 +99,7 @@ fn every_byte_of_the_exchange_counts() {
     let [ours, theirs] = [key(), key()];
     let mut found = 0;
     for at in (0..1500).step_by(61) {
-        let mut connector = connect(&ours, theirs.session()).unwrap();
+        let mut connector = connect(&ours, theirs.session(), "theirs").unwrap();
         let mut listener = listen(&theirs).unwrap();
         let changed = std::cell::Cell::new(false);
         let outcomes = converse(&mut connector, &mut listener, |said| {
@@ -136,7 +137,7 @@ proptest! {
         own in 0..3000usize, bytes in proptest::collection::vec(any::<u8>(), 1..300),
     ) {
         let [ours, theirs] = [key(), key()];
-        let mut connector = connect(&ours, theirs.session()).unwrap();
+        let mut connector = connect(&ours, theirs.session(), "theirs").unwrap();
         let mut listener = listen(&theirs).unwrap();
         let said = connector.take_output();
         let heard = listener.read(&said[..own.min(said.len())]);

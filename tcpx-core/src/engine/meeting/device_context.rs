@@ -13,7 +13,7 @@ use crate::completions::queue::CompletionQueue;
 use crate::control::identity::{ChannelOffer, Identity, new_id};
 use crate::control::inbound_handshake::InboundHandshake;
 use crate::control::listener::ControlListener;
-use crate::control::tls::session_key::SessionKey;
+use crate::control::tls::Credentials;
 use crate::error::Result;
 use crate::peer::session_context::SessionContext;
 use crate::settings::SessionOptions;
@@ -24,8 +24,8 @@ pub(crate) type HandOverPeer = Arc<dyn Fn(Device, InboundHandshake) + Send + Syn
 /// Device of a session, and what all devices of the session share.
 #[derive(Clone)]
 pub(crate) struct DeviceContext {
-    /// Key pair of the session, whose hash is the id of the engine that listens.
-    key: SessionKey,
+    /// What the session proves itself with.
+    credentials: Credentials,
     secret: Secret,
     /// Device of the engine; the host, for an engine that listens.
     pub(in crate::engine) device: Device,
@@ -41,12 +41,12 @@ pub(crate) struct DeviceContext {
 
 impl DeviceContext {
     /// Returns the context of a new session's own device.
-    pub(crate) fn new() -> Result<Self> {
-        let (key, secret) = new_id()?;
+    pub(crate) fn new(options: &SessionOptions) -> Result<Self> {
+        let (credentials, secret) = new_id(options)?;
         let completions = Arc::default();
         let peers = Arc::new(PeerQueue::new(Arc::clone(&completions)));
         let (names, hand_over) = (None, None);
-        Ok(Self { key, secret, device: Device::Host, completions, peers, names, hand_over })
+        Ok(Self { credentials, secret, device: Device::Host, completions, peers, names, hand_over })
     }
 
     /// Returns the context of another device of the same session.
@@ -62,7 +62,7 @@ impl DeviceContext {
         chunk_bytes: u32,
         channels: ChannelOffer,
     ) -> Identity {
-        let id = (self.device, self.key.clone(), self.secret.clone());
+        let id = (self.device, self.credentials.clone(), self.secret.clone());
         Identity::new(id, options, plugin, chunk_bytes, channels)
     }
 

@@ -37,6 +37,7 @@ impl Engine {
             session: self.resources.session.identity.session,
             secret: self.resources.session.identity.secret.clone(),
             encryption: self.resources.session.identity.encryption,
+            credential: self.resources.session.identity.credentials.kind(),
             addresses: ConnInfo::limit_addresses(addresses),
         };
         tracing::debug!(addresses = ?info.addresses, "listening for peers");

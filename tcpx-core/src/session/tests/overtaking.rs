@@ -128,7 +128,7 @@ fn those_who_wait_for_a_member_are_bounded() {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
     let waits = Arc::clone(&gate);
-    let mut context = DeviceContext::new().expect("random bytes");
+    let mut context = DeviceContext::new(&options()).expect("random bytes");
     context.hand_over = Some(Arc::new(move |device, handshake| {
         drop(waits.lock());
         handshake.refuse(format!("{device} is no more"));

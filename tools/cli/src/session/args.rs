@@ -135,6 +135,10 @@ impl SessionArgs {
         }
         if let Some(encryption) = self.encryption {
             options.encryption = encryption;
+            if encryption == Encryption::Off {
+                // Certificates that the environment names serve encryption only.
+                (options.tls_cert, options.tls_key, options.tls_ca) = (None, None, None);
+            }
         }
         // A command shows the channels that it connects, so all must be connected.
         options.connect_channels = true;

@@ -4,7 +4,7 @@ use tcpx_protocol::frames::conn_info::Secret;
 use tcpx_protocol::frames::eager_terms::EagerOffer;
 use tcpx_protocol::frames::hello::{Hello, Role};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
-use tcpx_protocol::types::encryption::Encryption;
+use tcpx_protocol::types::encryption::{Credential, Encryption};
 
 use super::*;
 
@@ -44,6 +44,7 @@ fn info(peer: u8) -> ConnInfo {
         session,
         secret: OWN,
         encryption: Encryption::Off,
+        credential: Credential::SessionKey,
         addresses: vec!["10.0.0.1:4000".parse().unwrap()],
     }
 }
