@@ -5,7 +5,7 @@
 //! messages of 4 KiB as one batch, once to let every table grow and once in `measured`. A number
 //! instead of `chunks` is the number of channels that these travel on; otherwise they travel on
 //! two. `instructions link|encrypted BYTES N` moves N messages of BYTES bytes on the control
-//! link, in clear or with a MAC, one by one.
+//! link, in clear or encrypted, one by one.
 
 use tcpx_core::MemoryType;
 use tcpx_tests::null::NullPair;
