@@ -37,7 +37,7 @@ environment() {
     if [[ ! -e $folder/complete ]]; then
         rm -rf "$folder"
         "$python" -m venv "$folder"
-        "$folder/bin/pip" install -q --retries 1 --timeout 60 uv pytest || return 1
+        "$folder/bin/pip" install -q --retries 1 --timeout 60 uv pytest 'pyright[nodejs]' || return 1
         "$2" "$folder/bin/uv" pip install -q --python "$folder/bin/python" || return 1
         touch "$folder/complete"
     fi
@@ -61,12 +61,29 @@ with_vllm() {
     "$@" --no-deps vllm==0.33.0
 }
 
+# Checks the types of the adapters in environment $1, except in files that $2 names.
+types() {
+    local folder=$target/adapters-$1
+    rm -rf "$folder/strict"
+    mkdir -p "$folder/strict"
+    cp -r "$tests/../../tcpx" "$folder/strict/tcpx"
+    rm -f "$folder"/strict/tcpx/*.so
+    cat >"$folder/strict/pyrightconfig.json" <<EOF
+{
+    "typeCheckingMode": "strict", "reportPrivateUsage": false, "reportMissingModuleSource": false,
+    "include": ["tcpx"], "exclude": [$2]
+}
+EOF
+    (cd "$folder/strict" && PATH=$folder/bin:$PATH pyright -p .)
+}
+
 run() { (cd "$target/adapters-$1" && bin/python -m pytest -q -rs -p no:cacheprovider "${@:2}"); }
 
 if [[ $wanted == *torch* || $wanted == *ray* ]]; then
     if environment ray with_ray; then
         [[ $wanted != *torch* ]] || run ray "$tests/test_torch_transport.py"
         [[ $wanted != *ray* ]] || run ray "$tests/test_ray.py"
+        types ray '"tcpx/_vllm_*.py", "tcpx/vllm.py"'
     else
         echo "skipped: torch and Ray cannot be installed"
     fi

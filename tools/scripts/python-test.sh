@@ -38,6 +38,22 @@ environment() {
     "$1/bin/python" -m pip install -q --retries 1 --timeout 10 --disable-pip-version-check "${@:3}"
 }
 
+# Checks the types of the package's own files in folder $1 with pyright, except those that $2 names.
+strict() {
+    rm -rf "$1"
+    mkdir -p "$1"
+    cp -r "$tests/../tcpx" "$1/tcpx"
+    rm -f "$1"/tcpx/*.so
+    # The files of a package use each other's underscored names.
+    cat >"$1/pyrightconfig.json" <<EOF
+{
+    "typeCheckingMode": "strict", "reportPrivateUsage": false, "reportMissingModuleSource": false,
+    "include": ["tcpx"], "exclude": [$2]
+}
+EOF
+    pyright -p "$1"
+}
+
 # Nothing of the caller's environment chooses another plugin, settings or a GPU.
 soak=${TCPX_SOAK_SECONDS:-20} large=${TCPX_TEST_LARGE:-}
 for variable in "${!TCPX_@}"; do unset "$variable"; done
@@ -79,6 +95,9 @@ for python in "${found[@]}"; do
             cp "$tests/typed.py" "$folder/typed.py"
             (
                 cd "$folder" && PATH=$folder/bin:$PATH && pyright -p .
+                # The adapters are checked beside the packages that they adapt to: python-adapters.sh
+                adapters='"tcpx/_tensors.py", "tcpx/_torch_work.py", "tcpx/torch.py", "tcpx/ray.py"'
+                strict "$folder/strict" "$adapters"', "tcpx/_vllm_*.py", "tcpx/vllm.py"'
                 cd / && { pyright --verifytypes tcpx --ignoreexternal --outputjson || true; } | python "$tests/known_types.py"
             )
         else

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ._errors import Closed, ConfigError
 from ._memory import Buffer, Region, Remote, RemoteLike, range_of, remote_of
@@ -32,7 +32,8 @@ def post_access(
     else:
         remotes = [remote_of(each) for each in remote]
     keeps: list[_native.Memory] = []
-    locals_ = local if isinstance(local, (list, tuple)) else (local,)
+    is_list = isinstance(local, (list, tuple))
+    locals_ = cast("Sequence[object]", local) if is_list else (local,)
     ranges = [_range(agent, each, keeps) for each in locals_]
     name = _owner(agent, remotes) if peer is None else str(peer)
     remote_ranges = [range_of(each) for each in remotes]

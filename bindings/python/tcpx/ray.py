@@ -55,7 +55,7 @@ class Metadata(TensorTransportMetadata):
 
     address: bytes = b""
     """Address of the owner's agent."""
-    descriptors: list[bytes] = field(default_factory=list)
+    descriptors: list[bytes] = field(default_factory=lambda: list[bytes]())
     """Descriptor of each tensor."""
 
 
@@ -122,11 +122,13 @@ class Transport(TensorTransportManager):
         def check(_: Any) -> bool:
             from ray.experimental.rdt.util import get_tensor_transport_manager
 
-            return bool(get_tensor_transport_manager(NAME).agent().address)
+            manager: Any = get_tensor_transport_manager(NAME)
+            return bool(manager.agent().address)
 
         call = actor.__ray_call__.options(concurrency_group="_ray_system")
         try:
-            return bool(ray.get(call.remote(check)))
+            answer: Any = ray.get(call.remote(check))
+            return bool(answer)
         except Exception:
             _logger.warning("an actor cannot use tcpx", exc_info=True)
             return False

@@ -175,7 +175,7 @@ class Transport(_Base):
         """Returns whether `connect` has succeeded, and the peer is still there."""
         return self._peer is not None and not self._is_closing and self._peer.state == "up"
 
-    def register_memory(self, tensor: torch.Tensor, *, timeout: float | None = None) -> Memory:
+    def register_memory(self, tensor: Any, *, timeout: float | None = None) -> Memory:
         """Registers a contiguous tensor with elements."""
         tensors = self._open()
         if not isinstance(tensor, torch.Tensor):
