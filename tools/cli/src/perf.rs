@@ -12,7 +12,8 @@
 //! - `data_path`: a path for the bytes; `session_path` and `baseline` are the two kinds
 //! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them;
 //!   `test_buffer`: writes them to memory, and verifies them there
-//! - `times`: the times of an end; `stages`: the breakdown of the time; `nic_traffic`: by NIC
+//! - `times`: the times of an end; `stages`: the breakdown of the time; `processor`: what it costs
+//!   processors; `nic_traffic`: by NIC
 //! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `wrapping`
 
@@ -40,6 +41,7 @@ mod output;
 mod pattern;
 mod plan;
 mod posts;
+mod processor;
 mod report;
 mod run;
 mod samples;

@@ -3,8 +3,6 @@
 //! Both receives are posted before the "go". From then on each end's clock runs until its received
 //! bytes are in place. Its own send may take longer, and is waited for after that.
 
-use std::time::Instant;
-
 use tcpx_core::{Post, Transfer};
 
 use super::barrier::Barrier;
@@ -12,7 +10,7 @@ use super::case::PlannedCase;
 use super::data_path::Payload;
 use super::pattern::{Content, Mismatch, Pattern};
 use super::plan::{Go, MAX_PATHS};
-use super::samples::nanos;
+use super::processor::{ProcessorTimes, Stopwatch};
 use super::test_buffer::TestBuffer;
 use super::times::CaseTimes;
 use crate::failure::Failure;
@@ -48,7 +46,10 @@ pub(super) fn measure(
         go(connected, barrier)?;
         let (time, mismatch) = exchange(&outgoing, &incoming, theirs, &send, &receive)?;
         times.note(mismatch, iteration, bytes, "the session");
-        times.session_ns.extend(case.is_counted(iteration).then_some(time));
+        if case.is_counted(iteration) {
+            times.session_ns.push(time.elapsed_ns);
+            times.count(time);
+        }
         progress.steps(u64::from(case.is_counted(iteration)));
     }
     for memory in memories {
@@ -79,18 +80,18 @@ fn go(connected: &mut ConnectedEnd<'_>, barrier: Option<&Barrier>) -> Result<(),
     Ok(())
 }
 
-/// Returns the time until the received bytes are in place, in ns, and the first wrong byte in them.
+/// Returns the times until the received bytes are in place, and the first wrong byte in them.
 fn exchange(
     outgoing: &TestBuffer<'_>,
     incoming: &TestBuffer<'_>,
     theirs: Payload,
     send: &Transfer,
     receive: &Transfer,
-) -> Result<(u64, Option<Mismatch>), Failure> {
-    let start = Instant::now();
+) -> Result<(ProcessorTimes, Option<Mismatch>), Failure> {
+    let watch = Stopwatch::start();
     send.post_send(post(outgoing, theirs.bytes))?;
     incoming.budget.wait(receive)?;
-    let time = nanos(start.elapsed());
+    let time = watch.read();
     outgoing.budget.wait(send)?;
     Ok((time, incoming.check(theirs)?))
 }

@@ -7,9 +7,8 @@ use crate::input::ByteSize;
 
 /// Blanks between columns.
 const GAP: usize = 2;
-/// Width of a number of iterations, which is shown where there is room for it.
-const ITERATIONS: usize = 8;
-
+/// Width of the last column.
+const VERIFIED: usize = 8;
 /// Column: a heading, its width, and the function that fills it for one case.
 pub(super) struct Column {
     pub(super) heading: &'static str,
@@ -39,12 +38,22 @@ pub(super) fn columns(shape: TableShape) -> Vec<Column> {
         Mode::Throughput if shape.is_incast => incast_columns(),
         Mode::Throughput => throughput_columns(shape.has_baseline),
     });
-    columns.push(column("verified", 8, verified));
-    let width: usize = columns.iter().map(|column| column.width + GAP).sum();
-    if shape.has_duration && width + ITERATIONS <= COLUMNS {
-        columns.insert(1, column("iters", ITERATIONS, |case| case.iterations.to_string()));
-    }
+    let iterations =
+        shape.has_duration.then(|| column("iters", 8, |case| case.iterations.to_string()));
+    let ops = (!shape.mode.is_latency())
+        .then(|| column("ops/s", 9, |case| number(&case.ops_per_s, 0, |rate| *rate)));
+    add_where_room(&mut columns, iterations.into_iter().chain(ops));
+    columns.push(column("verified", VERIFIED, verified));
     columns
+}
+
+fn add_where_room(columns: &mut Vec<Column>, extra: impl IntoIterator<Item = Column>) {
+    for column in extra {
+        let width: usize = columns.iter().map(|column| column.width + GAP).sum();
+        if width + column.width + GAP + VERIFIED <= COLUMNS {
+            columns.push(column);
+        }
+    }
 }
 
 fn column(

@@ -1,12 +1,13 @@
 //! Report for spreadsheets: a line for each size.
 
 use super::figures::{CaseFigures, Percentiles, Throughput};
+use super::processor::ProcessorFigures;
 use super::report::Report;
 
 /// Name of a field, and the function that fills it; empty where it does not apply.
 type Field = (&'static str, fn(&Report, &CaseFigures) -> String);
 
-const FIELDS: [Field; 24] = [
+const FIELDS: [Field; 28] = [
     ("op", |report, _| report.op.to_owned()),
     ("transport", |report, _| report.transport.clone()),
     ("memory", |report, _| report.memory.to_string()),
@@ -37,6 +38,10 @@ const FIELDS: [Field; 24] = [
     ("bound_by", |_, case| {
         case.stages.as_ref().map_or_else(String::new, |shares| quoted(shares.bound_by))
     }),
+    ("ops_per_s", |_, case| text(case.ops_per_s)),
+    ("client_cores", |_, case| processor(case, |figures| figures.client_cores)),
+    ("server_cores", |_, case| processor(case, |figures| figures.server_cores)),
+    ("core_s_per_gb", |_, case| processor(case, |figures| figures.core_s_per_gb)),
 ];
 
 /// Returns the first line.
@@ -55,6 +60,10 @@ fn rate(case: &CaseFigures, pick: fn(&Throughput) -> Option<f64>) -> String {
 
 fn latency(case: &CaseFigures, pick: fn(&Percentiles) -> Option<f64>) -> String {
     text(case.latency().and_then(pick))
+}
+
+fn processor(case: &CaseFigures, pick: fn(&ProcessorFigures) -> f64) -> String {
+    text(case.processor.as_ref().map(pick))
 }
 
 fn text(figure: Option<f64>) -> String {

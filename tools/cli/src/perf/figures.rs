@@ -8,6 +8,7 @@ use super::histogram::{self, Bucket};
 use super::nic_traffic::NicTraffic;
 use super::one_sided::Turns;
 use super::plan::{LARGE_BYTES, MAX_ITERATIONS, Mode};
+use super::processor::ProcessorFigures;
 use super::samples::{Samples, gb_per_s};
 use super::stages::StageShares;
 use super::times::CaseTimes;
@@ -58,6 +59,11 @@ pub(super) struct CaseFigures {
     /// Histogram of half round trips, or of operations, by their time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) histogram: Vec<Bucket>,
+    /// Messages or operations a second, by the median of the main rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ops_per_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) processor: Option<ProcessorFigures>,
     /// Traffic of each NIC at this end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) nics: Vec<NicTraffic>,
@@ -222,6 +228,12 @@ impl CaseFigures {
             both_ways: Throughput::new(2 * bytes, &both),
             ..self
         }
+    }
+
+    /// Counts messages, or operations of this many ranges, by the main rate.
+    pub(super) fn count_operations(&mut self, ranges: u32) {
+        let bytes = (self.size_bytes * u64::from(ranges)).max(1) as f64;
+        self.ops_per_s = self.rate().map(|rate| rate.gb_per_s_median * 1e9 / bytes);
     }
 
     /// Returns the main rate of the case, if it has one.

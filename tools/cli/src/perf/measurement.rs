@@ -10,6 +10,7 @@ use super::figures::CaseFigures;
 use super::incast::Incast;
 use super::output::Output;
 use super::plan::{MAX_ITERATIONS, Mode, NextIterations, OneSided, Plan};
+use super::processor::ProcessorFigures;
 use super::report::Report;
 use super::stages::StageTimes;
 use super::times::CaseTimes;
@@ -107,6 +108,10 @@ impl Measurement<'_> {
             let mut times = self.part(connected, case)?;
             times.stages = StageTimes::of(connected.session).since(&before);
             times.is_interrupted = self.interrupts.has_come();
+            // The time of a process that does other work as well says nothing about this one.
+            if self.barrier.is_some() || self.plan.busy > 0 {
+                times.processor = None;
+            }
             let (of_client, of_server) = exchange(connected, case, times)?;
             self.is_interrupted |= of_client.is_interrupted || of_server.is_interrupted;
             client.add(of_client);
@@ -115,6 +120,10 @@ impl Measurement<'_> {
         }
         let Some(case) = last else { return Ok(None) };
         let mut figures = CaseFigures::new(case, connected.channels, &client, &server);
+        let ways = if case.plan.mode == Mode::Bidirectional { 2 } else { 1 };
+        let bytes = ways * case.total_bytes() * figures.iterations;
+        figures.processor = ProcessorFigures::new(bytes, client.processor, server.processor);
+        figures.count_operations(case.plan.mode.one_sided().map_or(1, |it| it.descriptors));
         figures.nics = nic_traffic::since(
             nic_traffic::of(connected.session),
             &traffic,

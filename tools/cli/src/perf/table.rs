@@ -43,7 +43,8 @@ pub(super) fn closing(report: &Report) -> String {
     }
     let parts = cases
         .iter()
-        .filter_map(|case| Some(nics(case)? + "\n"))
+        .filter_map(|case| Some(processor(case)? + "\n"))
+        .chain(cases.iter().filter_map(|case| Some(nics(case)? + "\n")))
         .chain(cases.iter().filter_map(stages).map(|it| wrap(&it) + "\n"));
     text = parts.fold(text, |text, part| text + "\n" + part.trim_end());
     if let [case] = cases {
@@ -149,6 +150,9 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
     if report.receives == Receives::Go {
         text += " Posts of receives are part of the time.";
     }
+    if cases.iter().any(|case| case.processor.is_some()) {
+        text += " core s/GB: seconds of a core, at both ends together, for 10^9 bytes.";
+    }
     if report.idle_ms > 0 {
         text += " The idle time is subtracted.";
     }
@@ -157,6 +161,18 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
         text += if is_latency { "; ratio: less is better." } else { "; ratio: more is better." };
     }
     text
+}
+
+/// Returns what a case costs the processors, and its messages a second.
+fn processor(case: &CaseFigures) -> Option<String> {
+    let figures = case.processor.as_ref()?;
+    let ops_per_s = case.ops_per_s.unwrap_or_default();
+    let (client, server) = (figures.client_cores, figures.server_cores);
+    Some(format!(
+        "{}: {ops_per_s:.0} ops/s, busy cores: client {client:.2}, server {server:.2}; {:.3} core s/GB",
+        ByteSize(case.size_bytes),
+        figures.core_s_per_gb,
+    ))
 }
 
 /// Returns the traffic of each NIC, where there are several.

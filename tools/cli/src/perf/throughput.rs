@@ -1,8 +1,6 @@
 //! Throughput: the same bytes from client to server in each iteration, in turns over the session
 //! and over plain sockets.
 
-use std::time::Instant;
-
 use super::barrier::Barrier;
 use super::baseline::PlainSockets;
 use super::case::PlannedCase;
@@ -10,7 +8,7 @@ use super::data_path::{DataPath, PathStep, Payload};
 use super::pattern::{Content, Mismatch, Pattern};
 use super::plan::{Go, LARGE_BYTES, MAX_PATHS, Mode, Receives};
 use super::posts;
-use super::samples::nanos;
+use super::processor::{ProcessorTimes, Stopwatch};
 use super::session_path::SessionPath;
 use super::test_buffer::TestBuffer;
 use super::times::CaseTimes;
@@ -52,6 +50,9 @@ pub(super) fn measure(
     Ok(times)
 }
 
+/// Index of the path that the figures of the processor are of.
+const SESSION: usize = 0;
+
 /// Data path, and the series of its times.
 struct MeasuredPath<'a> {
     series: fn(&mut CaseTimes) -> &mut Vec<u64>,
@@ -75,18 +76,22 @@ fn take_turns(
             let MeasuredPath { series, path } = &mut ways[index];
             let message = case.first_message + MAX_PATHS * iteration + index as u64;
             let payload = Payload { pattern: Pattern::new(case.plan.seed, message), bytes };
-            let nanos = match role {
+            let time = match role {
                 Role::Client => send(&mut connected.link, *path, payload)?,
                 Role::Server => {
-                    let (nanos, mismatch) =
+                    let (time, mismatch) =
                         receive(&mut connected.link, *path, payload, is_ahead, barrier)?;
                     times.note(mismatch, iteration, bytes, path.name());
-                    nanos
+                    time
                 }
             };
             if case.is_counted(iteration) {
-                series(&mut times).push(nanos);
+                series(&mut times).push(time.elapsed_ns);
+                if index == SESSION {
+                    times.count(time);
+                }
             }
+            let nanos = time.elapsed_ns;
             tracing::debug!(iteration, path = path.name(), bytes, nanos, "iteration");
         }
         progress.steps(u64::from(case.is_counted(iteration)));
@@ -98,12 +103,12 @@ fn send(
     link: &mut SessionLink<'_>,
     path: &mut dyn DataPath,
     payload: Payload,
-) -> Result<u64, Failure> {
+) -> Result<ProcessorTimes, Failure> {
     path.run(PathStep::Prepare(Content::Sent), payload)?;
     let Go = link.receive()?;
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     path.run(PathStep::Send, payload)?;
-    Ok(nanos(start.elapsed()))
+    Ok(watch.read())
 }
 
 fn receive(
@@ -112,7 +117,7 @@ fn receive(
     payload: Payload,
     is_ahead: bool,
     barrier: Option<&Barrier>,
-) -> Result<(u64, Option<Mismatch>), Failure> {
+) -> Result<(ProcessorTimes, Option<Mismatch>), Failure> {
     path.run(PathStep::Prepare(Content::Poison), payload)?;
     if is_ahead {
         path.run(PathStep::Post, payload)?;
@@ -120,12 +125,12 @@ fn receive(
     if let Some(barrier) = barrier {
         barrier.wait(1, link.budget().step())?;
     }
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     link.send(&Go)?;
     if !is_ahead {
         path.run(PathStep::Post, payload)?;
     }
     path.run(PathStep::Wait, payload)?;
-    let time = nanos(start.elapsed());
+    let time = watch.read();
     Ok((time, path.run(PathStep::Check, payload)?))
 }

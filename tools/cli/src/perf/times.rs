@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::pattern::Mismatch;
+use super::processor::ProcessorTimes;
 use super::stages::StageTimes;
 use crate::rendezvous::Message;
 use crate::session::RESULT_LIMIT;
@@ -19,6 +20,8 @@ pub(super) struct CaseTimes {
     pub(super) repost_ns: Vec<u64>,
     /// Times of plain sockets; empty without them.
     pub(super) raw_ns: Vec<u64>,
+    /// Processor time of this end in the counted iterations of the session, where it is known.
+    pub(super) processor: Option<ProcessorTimes>,
     /// Breakdown of the session's time.
     pub(super) stages: StageTimes,
     /// Whether this end was interrupted.
@@ -41,9 +44,15 @@ impl CaseTimes {
         self.large_ns.extend(part.large_ns);
         self.repost_ns.extend(part.repost_ns);
         self.raw_ns.extend(part.raw_ns);
+        part.processor.into_iter().for_each(|times| self.count(times));
         self.stages.add(&part.stages);
         self.is_interrupted |= part.is_interrupted;
         self.mismatch = self.mismatch.take().or(part.mismatch);
+    }
+
+    /// Counts the processor time of an iteration or part.
+    pub(super) fn count(&mut self, times: ProcessorTimes) {
+        self.processor.get_or_insert_default().add(times);
     }
 
     /// Records the first wrong byte.

@@ -26,6 +26,12 @@ fn json_has_every_figure_and_both_views() {
     }
     assert_rates(&object["receiver"]);
     assert_eq!(object["receiver"]["iteration_ms"].as_array().unwrap().len(), 3);
+    let median = object["receiver"]["gb_per_s_median"].as_f64().unwrap();
+    let ops_per_s = object["ops_per_s"].as_f64().unwrap();
+    assert!((ops_per_s * f64::from(1 << 20) / 1e9 / median - 1.0).abs() < 1e-6, "{object}");
+    for name in ["client_cores", "server_cores", "core_s_per_gb"] {
+        assert!(object["processor"][name].as_f64().unwrap() > 0.0, "{name}: {object}");
+    }
     assert!(object.get("raw_socket").is_none() && object.get("sweep").is_none(), "{object}");
 }
 
@@ -53,8 +59,9 @@ fn a_table_without_json() {
     {
         assert!(constants.contains(fact), "{fact}: {finished}");
     }
+    assert!(table.contains("busy cores: client ") && table.contains("core s/GB"), "{finished}");
     let lines: Vec<&str> = table.lines().collect();
-    for heading in ["size", "recv GB/s", "send GB/s", "p99", "verified"] {
+    for heading in ["size", "recv GB/s", "send GB/s", "p99", "ops/s", "verified"] {
         assert!(lines[0].contains(heading), "{heading}: {finished}");
     }
     for cell in ["1 MiB", "yes"] {
