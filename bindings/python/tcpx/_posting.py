@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from ._errors import Closed, ConfigError
 from ._memory import Buffer, Region, Remote, RemoteLike, range_of, remote_of
 from ._streams import marks_of
-from ._transfer import Transfer
+from ._transfer import SHORT, Transfer
 
 if TYPE_CHECKING:
     from . import _native
@@ -45,6 +45,7 @@ def post_access(
 
     transfer = Transfer(agent, agent._under_way.context(), name, start)
     transfer._keeps = keeps
+    transfer._is_short = sum(nbytes for _, _, nbytes in ranges) <= SHORT
     transfer._marks = marks_of([memory for memory, _, _ in ranges], stream)
     if transfer._marks:
         agent._under_way.begin(transfer)
@@ -83,6 +84,7 @@ def post_tagged(
         memory.check_writable()
     transfer = Transfer(agent, agent._under_way.context(), name, start)
     transfer._keeps = keeps
+    transfer._is_short = nbytes <= SHORT
     transfer._marks = marks_of([memory], stream)
     agent._under_way.begin(transfer)
     return transfer

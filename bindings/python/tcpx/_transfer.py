@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # Longest time for which an `await` waits in place before it goes back to its loop, in microseconds,
 # when nothing else of the agent is under way. A read of some KiB takes about as long.
 _SPIN = 50
+# Most bytes of an operation that an `await` waits for in place: a larger one takes longer, and the
+# session's own thread stands back for up to 1 ms after such a wait.
+SHORT = 64 << 10
 
 
 class Transfer:
@@ -33,6 +36,7 @@ class Transfer:
         "_context",
         "_done",
         "_error",
+        "_is_short",
         "_keeps",
         "_marks",
         "_operation",
@@ -57,6 +61,8 @@ class Transfer:
         self._callbacks: list[Callable[[], None]] = []
         # Memory that was made known for this operation alone.
         self._keeps: list[_native.Memory] = []
+        # Whether it has so few bytes that an `await` waits for it in place.
+        self._is_short = False
         # What GPUs have to do before it starts.
         self._marks: list[_native.Mark] = []
 
@@ -109,7 +115,7 @@ class Transfer:
     def __await__(self) -> Generator[object, None, None]:
         if not self._done:
             operation = self._operation
-            if operation is not None and self._agent._under_way.is_alone():
+            if operation is not None and self._is_short and self._agent._under_way.is_alone():
                 if operation.wait_briefly(_SPIN):
                     self._look()
             while not self._done:
