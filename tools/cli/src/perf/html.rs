@@ -2,9 +2,11 @@
 //! breakdown of the time, and the figures.
 //!
 //! - `chart`: lines and bars as SVG. `scale`: position of a value in a plot; `label`: its texts
+//! - `origin`: when, where and by which command
 
 mod chart;
 mod label;
+mod origin;
 mod scale;
 
 use chart::{BarPlot, LinePlot, Series};
@@ -19,7 +21,7 @@ const STYLE: &str = "\
 body{font:15px/1.5 system-ui,sans-serif;color:#1d2430;background:#fff;max-width:880px;margin:2em \
 auto;padding:0 1em}
 h1{font-size:1.5em;margin-bottom:0}h2{font-size:1.1em;margin:1.6em 0 .3em}
-.facts{color:#56606f;margin-top:.2em}.bad{color:#b3261e;font-weight:600}
+.facts{color:#56606f;margin-top:.2em;overflow-wrap:anywhere}.bad{color:#b3261e;font-weight:600}
 svg{width:100%;height:auto;display:block}svg text{font:12px system-ui,sans-serif;fill:#56606f}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #e3e7ed}
@@ -28,18 +30,13 @@ pre{background:#f5f7fa;padding:.8em;overflow-x:auto;font-size:12px}
 
 /// Returns the page.
 pub(super) fn render(report: &Report) -> String {
-    let host = crate::output::host();
     let title = format!("tcpx perf: {}", report.op);
     let mut body = format!("<h1>{}</h1>\n", escape(&title));
     let constants = table::heading(report);
     let facts = constants.split("\n\n").next().unwrap_or_default().replace('\n', " ");
-    body += &format!(
-        "<p class=\"facts\">{}<br>tcpx {} on {}, the {}</p>\n",
-        escape(&facts),
-        env!("CARGO_PKG_VERSION"),
-        escape(&host),
-        report.role.name(),
-    );
+    let facts = [facts].into_iter().chain(origin::facts(report.role.name()));
+    let facts: Vec<String> = facts.map(|fact| escape(&fact)).collect();
+    body += &format!("<p class=\"facts\">{}</p>\n", facts.join("<br>"));
     if let Some(mismatch) = report.mismatch() {
         body += &format!("<p class=\"bad\">NOT VERIFIED: {}</p>\n", escape(mismatch));
     }

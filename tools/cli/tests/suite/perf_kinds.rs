@@ -124,7 +124,15 @@ fn a_page_shows_it_without_anything_else() {
     let words = ["perf", "--html", path, "--size", "64K,1M", "--iters", "3", "--baseline"];
     assert_eq!(Tcpx::new(&words).run().status, Some(0));
     let text = std::fs::read_to_string(&page).unwrap();
-    for words in ["<svg", "receiver (server)", "plain sockets", "What the time went to", "64 KiB"] {
+    for words in [
+        "<svg",
+        "receiver (server)",
+        "plain sockets",
+        "What the time went to",
+        " UTC",
+        "Linux ",
+        "--size 64K,1M",
+    ] {
         assert!(text.contains(words), "{words}");
     }
     for outside in ["src=", "href=", "@import", "<script"] {

@@ -42,10 +42,12 @@ impl LinePlot {
         Self { series, x: "size of a message", y, by_size: true, is_log }
     }
 
-    /// Returns the plot as SVG; empty without points.
+    /// Returns the plot as SVG; empty without points at two positions across.
     pub(super) fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
-        if points().next().is_none() {
+        // One position across is no line: the figure stands in the table.
+        let first = points().next().map(|point| point.0);
+        if points().all(|point| Some(point.0) == first) {
             return String::new();
         }
         let (across, up) = (points().map(|point| point.0), points().map(|point| point.1));
@@ -206,6 +208,8 @@ mod tests {
             }
             assert!(svg.contains("1 MiB") && svg.contains("GB/s"), "{svg}");
         }
+        let one = vec![Series { name: "a", points: points[..1].to_vec() }; 2];
+        assert_eq!(LinePlot::by_size(one, "GB/s", false).svg(), "", "no line of one size");
         assert_eq!(LinePlot::by_size(vec![], "GB/s", false).svg(), "");
     }
 
