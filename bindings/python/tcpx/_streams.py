@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ._errors import Timeout
+
 if TYPE_CHECKING:
     from . import _native
+
+# Time that a call waits for a GPU, in seconds, and the longest in one step, in microseconds.
+_GPU_TIME = 60
+_BRIEFLY = 20_000
 
 
 def check_stream(stream: int | None) -> int | None:
@@ -27,4 +35,17 @@ def marks_of(memory: Iterable[_native.Memory], stream: int | None) -> list[_nati
     check_stream(stream)
     devices = {each.device: each for each in memory}
     marks = [each.mark(stream) for each in devices.values()]
-    return [mark for mark in marks if mark is not None]
+    waiting = [mark for mark in marks if mark is not None]
+    if stream is None and asyncio._get_running_loop() is None:
+        # No loop would begin the transfer later, and a program that names no stream counts on it.
+        for mark in waiting:
+            _await(mark)
+        return []
+    return waiting
+
+
+def _await(mark: _native.Mark) -> None:
+    deadline = time.monotonic() + _GPU_TIME
+    while not mark.wait_briefly(_BRIEFLY):
+        if time.monotonic() >= deadline:
+            raise Timeout(f"the GPU has not done its default stream's work after {_GPU_TIME} s")
