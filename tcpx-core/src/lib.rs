@@ -123,6 +123,7 @@ pub(crate) mod types;
 pub(crate) mod workers;
 
 pub use completions::{Notification, PeerState, SessionEvent, TransferCompletion};
+pub use control::tls::certificate_dates::CertificateDates;
 pub use error::diagnosis::diagnosis_of_io;
 pub use error::unpack_failure::UnpackFailure;
 pub use error::{
@@ -156,7 +157,9 @@ pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_protocol::error::ConnInfoError;
 pub use tcpx_protocol::exports::remote_key::{RemoteKey, RemoteRange};
 pub use tcpx_protocol::stats::{EagerStats, OneSidedStats};
-pub use tcpx_protocol::types::encryption::{Encryption, EncryptionMismatch};
+pub use tcpx_protocol::types::encryption::{
+    Credential, CredentialMismatch, Encryption, EncryptionMismatch,
+};
 pub use tcpx_protocol::types::memory::{Device, MemoryId, OperationKind, RemoteAccess};
 pub use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,

@@ -6,8 +6,10 @@
 //! - [`session_key`]: key pair of a session, whose hash is the session's id.
 //! - [`raw_keys`]: checks of the other end's key, where the ends have no certificates.
 //! - [`certificates`]: certificate and authorities from files, where both ends have them.
+//! - [`certificate_dates`]: time in which a certificate is valid.
 //! - [`provider`]: ciphers and key exchange.
 
+pub(crate) mod certificate_dates;
 mod certificates;
 mod provider;
 mod raw_keys;

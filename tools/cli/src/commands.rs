@@ -9,6 +9,7 @@
 //! - `completions`, `manual`: what a shell and `man` know of this command
 
 mod bundle;
+mod certificates;
 pub(crate) mod completions;
 pub(crate) mod conformance;
 pub(crate) mod connect;

@@ -20,6 +20,7 @@ use rustls::{ClientConfig, InconsistentKeys, RootCertStore, ServerConfig};
 use tcpx_protocol::types::encryption::Encryption;
 use zeroize::Zeroizing;
 
+use super::certificate_dates::{self, CertificateDates};
 use super::provider;
 use crate::error::{CertificateFileProblem as Problem, Error, Result, SettingProblem};
 use crate::settings::SessionOptions;
@@ -60,6 +61,19 @@ struct Stamp {
     file: (u64, u64),
     written: (i64, i64),
     bytes: u64,
+}
+
+impl SessionOptions {
+    /// Returns when the certificate of these options is valid. `None`: they name none, or it cannot
+    /// be said. It reads the files, as a session with these options would.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: a session could not use the files.
+    pub fn certificate_dates(&self) -> Result<Option<CertificateDates>> {
+        let Some(Certificates { files, .. }) = Certificates::load(self)? else { return Ok(None) };
+        let chain = certificates("tls_cert", &files.cert)?;
+        Ok(chain.first().and_then(certificate_dates::of))
+    }
 }
 
 impl Certificates {

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use tcpx_core::PluginChoice;
+use tcpx_core::{PluginChoice, SessionOptions};
 use tcpx_diagnosis::pci::{Gpu, Nic};
 use tcpx_diagnosis::variables::{Env, process_env};
 use tcpx_diagnosis::{Finding, Host, Report};
@@ -17,6 +17,7 @@ use tcpx_doctor::{
 };
 
 use super::bundle::{self, ExaminationResults};
+use super::certificates;
 use super::environment::{self, Profile};
 use super::machine::{self, MinSeverity, render_findings};
 use super::textfile;
@@ -113,6 +114,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if let Some(seconds) = args.watch {
         report = Report::new([report.findings(), &watch(&host, &kernel, seconds)].concat());
     }
+    // Variables that cannot be read are findings already.
+    let certificate = SessionOptions::from_env().ok();
+    let certificate = certificate.and_then(|it| certificates::check(&it, SystemTime::now()));
+    report = Report::new([report.findings(), certificate.as_slice()].concat());
     if transport.plugin == PluginChoice::Devmem
         && let Some(finding) = check_device_memory(&data_nic_names(&host))
     {
