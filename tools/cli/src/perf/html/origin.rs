@@ -55,11 +55,15 @@ fn now() -> Option<String> {
 fn processor(list: &str) -> Option<String> {
     let count = list.lines().filter(|line| line.starts_with("processor")).count();
     let model = list.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    match (count, model) {
-        (0, _) => None,
-        (count, Some((_, model))) => Some(format!("{count} CPUs, {}", model.trim())),
-        (count, None) => Some(format!("{count} CPUs")),
-    }
+    let cpus = match count {
+        0 => return None,
+        1 => "1 CPU".to_owned(),
+        count => format!("{count} CPUs"),
+    };
+    Some(match model {
+        Some((_, model)) => format!("{cpus}, {}", model.trim()),
+        None => cpus,
+    })
 }
 
 #[cfg(test)]
@@ -71,7 +75,7 @@ mod tests {
         let list =
             "processor\t: 0\nmodel name\t: Some CPU\n\nprocessor\t: 1\nmodel name\t: Some CPU\n";
         assert_eq!(processor(list).as_deref(), Some("2 CPUs, Some CPU"));
-        assert_eq!(processor("processor\t: 0\n").as_deref(), Some("1 CPUs"));
+        assert_eq!(processor("processor\t: 0\n").as_deref(), Some("1 CPU"));
         assert_eq!(processor(""), None);
     }
 
