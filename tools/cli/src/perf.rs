@@ -15,7 +15,8 @@
 //! - `times`: the times of an end; `stages`: the breakdown of the time; `processor`: what it costs
 //!   processors; `nic_traffic`: by NIC
 //! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all
-//! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `wrapping`
+//! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `rate_unit`,
+//!   `wrapping`
 
 mod args;
 mod barrier;
@@ -42,6 +43,7 @@ mod pattern;
 mod plan;
 mod posts;
 mod processor;
+mod rate_unit;
 mod report;
 mod run;
 mod samples;

@@ -9,6 +9,7 @@ use super::output::{Format, Output};
 use super::plan::{
     Batch, Direction, MAX_DEPTH, MAX_ITERATIONS, MAX_MESSAGES, Mode, OneSided, Plan, Receives,
 };
+use super::rate_unit::RateUnit;
 use super::sweep::Sweep;
 use crate::failure::Failure;
 use crate::input::{ByteSize, Seconds, variables};
@@ -168,6 +169,10 @@ pub(crate) struct PerfArgs {
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
+    /// Show rates in Gbit/s, 10^9 bits a second, in the table and the page. JSON and CSV keep GB/s
+    #[arg(long)]
+    bits: bool,
+
     /// Also write a page with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -271,7 +276,8 @@ impl PerfArgs {
             (_, true) => Format::Csv,
             _ => Format::Table,
         };
-        Output { format, page: self.html.clone() }
+        let unit = if self.bits { RateUnit::Gigabits } else { RateUnit::Gigabytes };
+        Output { format, page: self.html.clone(), unit }
     }
 
     /// Refuses, at the server, a plan of the client that differs from this end's flags.

@@ -2,6 +2,7 @@
 
 use super::figures::{CaseFigures, OneSidedFigures, Percentiles, Throughput};
 use super::plan::Mode;
+use super::rate_unit::RateUnit;
 use super::wrapping::COLUMNS;
 use crate::input::ByteSize;
 
@@ -9,9 +10,12 @@ use crate::input::ByteSize;
 const GAP: usize = 2;
 /// Width of the last column.
 const VERIFIED: usize = 8;
+/// Headings of times that the rates say as well: they give way where there is no room.
+const SPARE: [&str; 2] = ["mean ms", "us/msg"];
+
 /// Column: a heading, its width, and the function that fills it for one case.
 pub(super) struct Column {
-    pub(super) heading: &'static str,
+    pub(super) heading: String,
     pub(super) width: usize,
     pub(super) fill: Box<dyn Fn(&CaseFigures) -> String>,
 }
@@ -25,19 +29,26 @@ pub(super) struct TableShape {
     pub(super) has_duration: bool,
     /// Whether several clients send at once.
     pub(super) is_incast: bool,
+    pub(super) unit: RateUnit,
 }
 
 /// Returns the columns of a table, which is at most 80 characters wide.
 pub(super) fn columns(shape: TableShape) -> Vec<Column> {
     let mut columns = vec![column("size", 8, |case| ByteSize(case.size_bytes).to_string())];
+    let unit = shape.unit;
     columns.extend(match shape.mode {
-        Mode::OneSided(one_sided) => one_sided_columns(one_sided.is_latency, one_sided.descriptors),
+        Mode::OneSided(one_sided) => {
+            one_sided_columns(unit, one_sided.is_latency, one_sided.descriptors)
+        }
         Mode::Latency | Mode::Notifications => latency_columns(shape.has_baseline),
-        Mode::Bidirectional => both_ways_columns(),
-        Mode::Messages(_) => batch_columns(shape.has_baseline),
-        Mode::Throughput if shape.is_incast => incast_columns(),
-        Mode::Throughput => throughput_columns(shape.has_baseline),
+        Mode::Bidirectional => both_ways_columns(unit),
+        Mode::Messages(_) => batch_columns(unit, shape.has_baseline),
+        Mode::Throughput if shape.is_incast => incast_columns(unit),
+        Mode::Throughput => throughput_columns(unit, shape.has_baseline),
     });
+    if !has_room(&columns, 0) {
+        columns.retain(|column| !SPARE.contains(&&*column.heading));
+    }
     let iterations =
         shape.has_duration.then(|| column("iters", 8, |case| case.iterations.to_string()));
     let ops = (!shape.mode.is_latency())
@@ -49,74 +60,91 @@ pub(super) fn columns(shape: TableShape) -> Vec<Column> {
 
 fn add_where_room(columns: &mut Vec<Column>, extra: impl IntoIterator<Item = Column>) {
     for column in extra {
-        let width: usize = columns.iter().map(|column| column.width + GAP).sum();
-        if width + column.width + GAP + VERIFIED <= COLUMNS {
+        if has_room(columns, column.width + GAP) {
             columns.push(column);
         }
     }
 }
 
+/// Returns whether `extra` characters fit beside the columns and the last one.
+fn has_room(columns: &[Column], extra: usize) -> bool {
+    let width: usize = columns.iter().map(|column| column.width + GAP).sum();
+    width + extra + VERIFIED <= COLUMNS
+}
+
 fn column(
-    heading: &'static str,
+    heading: impl Into<String>,
     width: usize,
     fill: impl Fn(&CaseFigures) -> String + 'static,
 ) -> Column {
-    Column { heading, width, fill: Box::new(fill) }
+    Column { heading: heading.into(), width, fill: Box::new(fill) }
+}
+
+/// Returns a column of rates in `unit`. `what`: the rate's name, with a blank after it; `width`:
+/// that of the column in GB/s.
+fn rate(
+    unit: RateUnit,
+    what: &str,
+    width: usize,
+    pick: impl Fn(&CaseFigures) -> Option<f64> + 'static,
+) -> Column {
+    let heading = format!("{what}{}", unit.name());
+    let width = width + unit.extra_width();
+    column(heading, width, move |case| number(&pick(case), 3, |rate| unit.of(*rate)))
+}
+
+/// Returns the column of the rates that 99 of 100 iterations reach.
+fn rate_p99(unit: RateUnit, of: fn(&CaseFigures) -> &Option<Throughput>) -> Column {
+    let pick = move |case: &CaseFigures| of(case).as_ref()?.gb_per_s_p99;
+    column("p99", 7, move |case| number(&pick(case), 3, |rate| unit.of(*rate)))
 }
 
 fn verified(case: &CaseFigures) -> String {
     if case.verified { "yes" } else { "NO" }.to_owned()
 }
 
-fn throughput_columns(has_baseline: bool) -> Vec<Column> {
+fn throughput_columns(unit: RateUnit, has_baseline: bool) -> Vec<Column> {
     let mut columns = vec![
-        column("recv GB/s", 9, |case| median(&case.receiver)),
-        column("p99", 7, |case| number(&p99(&case.receiver), 3, |rate| *rate)),
+        rate(unit, "recv ", 9, |case| median(&case.receiver)),
+        rate_p99(unit, |case| &case.receiver),
         column("mean ms", 9, |case| number(&case.receiver, 3, |rates| rates.mean_ms)),
-        column("send GB/s", 9, |case| median(&case.sender)),
+        rate(unit, "send ", 9, |case| median(&case.sender)),
     ];
     if has_baseline {
-        columns.extend(raw_throughput_columns());
+        columns.extend(raw_throughput_columns(unit));
     } else {
-        columns.push(column("p99", 7, |case| number(&p99(&case.sender), 3, |rate| *rate)));
+        columns.push(rate_p99(unit, |case| &case.sender));
     }
     columns
 }
 
-fn both_ways_columns() -> Vec<Column> {
+fn both_ways_columns(unit: RateUnit) -> Vec<Column> {
     vec![
-        column("server GB/s", 11, |case| median(&case.receiver)),
-        column("client GB/s", 11, |case| median(&case.client_receiver)),
-        column("both GB/s", 9, |case| median(&case.both_ways)),
+        rate(unit, "server ", 11, |case| median(&case.receiver)),
+        rate(unit, "client ", 11, |case| median(&case.client_receiver)),
+        rate(unit, "both ", 9, |case| median(&case.both_ways)),
         column("mean ms", 9, |case| number(&case.both_ways, 3, |rates| rates.mean_ms)),
     ]
 }
 
-fn incast_columns() -> Vec<Column> {
+fn incast_columns(unit: RateUnit) -> Vec<Column> {
     vec![
-        column("all GB/s", 9, |case| {
-            number(&case.incast, 3, |incast| incast.all_clients.gb_per_s_median)
-        }),
+        rate(unit, "all ", 9, |case| Some(case.incast.as_ref()?.all_clients.gb_per_s_median)),
         column("mean ms", 9, |case| number(&case.incast, 3, |incast| incast.all_clients.mean_ms)),
-        column("slowest GB/s", 12, |case| {
-            number(&case.incast, 3, |incast| incast.slowest_client_gb_per_s)
-        }),
-        column("fastest GB/s", 12, |case| {
-            number(&case.incast, 3, |incast| incast.fastest_client_gb_per_s)
-        }),
+        rate(unit, "slowest ", 12, |case| Some(case.incast.as_ref()?.slowest_client_gb_per_s)),
+        rate(unit, "fastest ", 12, |case| Some(case.incast.as_ref()?.fastest_client_gb_per_s)),
     ]
 }
 
-fn one_sided_columns(is_latency: bool, descriptors: u32) -> Vec<Column> {
+fn one_sided_columns(unit: RateUnit, is_latency: bool, descriptors: u32) -> Vec<Column> {
     fn of(case: &CaseFigures) -> Option<&OneSidedFigures> {
         case.one_sided.as_ref()
     }
     let mut columns = match is_latency {
         true => percentile_columns(|case| of(case)?.operation_us.as_ref()),
         false => {
-            let rates = |case: &CaseFigures| of(case)?.initiator.clone();
             vec![
-                column("GB/s", 9, move |case| median(&rates(case))),
+                rate(unit, "", 9, |case| median(&of(case)?.initiator)),
                 column("us/op", 9, |case| number(&of(case), 1, |it| it.mean_us().unwrap_or(0.0))),
             ]
         }
@@ -130,28 +158,26 @@ fn one_sided_columns(is_latency: bool, descriptors: u32) -> Vec<Column> {
     columns
 }
 
-fn raw_throughput_columns() -> Vec<Column> {
+fn raw_throughput_columns(unit: RateUnit) -> Vec<Column> {
     vec![
-        column("raw GB/s", 8, |case| median(&case.raw_socket)),
+        rate(unit, "raw ", 8, |case| median(&case.raw_socket)),
         column("ratio", 5, |case| number(&case.ratio_to_raw, 2, |ratio| *ratio)),
     ]
 }
 
-fn batch_columns(has_baseline: bool) -> Vec<Column> {
+fn batch_columns(unit: RateUnit, has_baseline: bool) -> Vec<Column> {
     let mut columns = vec![
-        column("recv GB/s", 9, |case| median(&case.receiver)),
+        rate(unit, "recv ", 9, |case| median(&case.receiver)),
         column("us/msg", 7, |case| number(&case.batch, 3, |batch| batch.us_per_message)),
-        column("large GB/s", 10, |case| {
-            number(&case.batch, 3, |batch| batch.large_messages.gb_per_s_median)
-        }),
+        rate(unit, "large ", 10, |case| Some(case.batch.as_ref()?.large_messages.gb_per_s_median)),
         column("time ratio", 10, |case| {
             number(&case.batch, 2, |batch| batch.time_ratio_to_large_messages)
         }),
     ];
     if has_baseline {
-        columns.extend(raw_throughput_columns());
+        columns.extend(raw_throughput_columns(unit));
     } else {
-        columns.push(column("send GB/s", 9, |case| median(&case.sender)));
+        columns.push(rate(unit, "send ", 9, |case| median(&case.sender)));
     }
     columns
 }
@@ -182,12 +208,8 @@ fn percentile_columns(of: fn(&CaseFigures) -> Option<&Percentiles>) -> Vec<Colum
     columns.collect()
 }
 
-fn median(rates: &Option<Throughput>) -> String {
-    number(rates, 3, |rates| rates.gb_per_s_median)
-}
-
-fn p99(rates: &Option<Throughput>) -> Option<f64> {
-    rates.as_ref()?.gb_per_s_p99
+fn median(rates: &Option<Throughput>) -> Option<f64> {
+    Some(rates.as_ref()?.gb_per_s_median)
 }
 
 /// Returns a figure with `decimals` decimals, `-` where there is none.

@@ -13,6 +13,7 @@ use chart::{BarPlot, LinePlot, Series};
 use label::{escape, label};
 
 use super::figures::{CaseFigures, Percentiles, Throughput};
+use super::rate_unit::RateUnit;
 use super::report::Report;
 use super::table;
 use crate::input::ByteSize;
@@ -55,7 +56,7 @@ pub(super) fn render(report: &Report) -> String {
 
 fn plots(report: &Report) -> String {
     let cases = report.cases();
-    let mut text = section("Throughput", &throughput(cases));
+    let mut text = section("Throughput", &throughput(cases, report.unit));
     text += &section("Latency", &latency(cases));
     text += &section("What the time went to", &stages(cases));
     if let Some(largest) = cases.iter().max_by_key(|case| case.size_bytes) {
@@ -80,7 +81,7 @@ fn section(title: &str, plot: &str) -> String {
 }
 
 /// Returns the plot of rates, with a line for each end that has one.
-fn throughput(cases: &[CaseFigures]) -> String {
+fn throughput(cases: &[CaseFigures], unit: RateUnit) -> String {
     type Rate = fn(&CaseFigures) -> Option<&Throughput>;
     let ends: [(&'static str, Rate); 7] = [
         ("receiver (server)", |case| case.receiver.as_ref()),
@@ -92,10 +93,10 @@ fn throughput(cases: &[CaseFigures]) -> String {
         ("plain sockets", |case| case.raw_socket.as_ref()),
     ];
     let series = ends.into_iter().map(|(name, rate)| {
-        let point = |case| Some((size_of(case), rate(case)?.gb_per_s_median));
+        let point = |case| Some((size_of(case), unit.of(rate(case)?.gb_per_s_median)));
         Series { name, points: cases.iter().filter_map(point).collect() }
     });
-    LinePlot::by_size(series.collect(), "GB/s", false).svg()
+    LinePlot::by_size(series.collect(), unit.name(), false).svg()
 }
 
 fn size_of(case: &CaseFigures) -> f64 {

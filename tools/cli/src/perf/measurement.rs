@@ -52,7 +52,7 @@ fn measure_with(
         false => None,
     };
     let nics = NicWatch::start(connected.session);
-    let mut report = Report::new(connected, plan);
+    let mut report = Report::new(connected, plan, output.unit);
     let mut first_message = 0;
     for &bytes in &plan.sizes {
         tracing::debug!(bytes, "measuring");

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::figures::CaseFigures;
+use super::rate_unit::RateUnit;
 use super::report::Report;
 use super::{csv, html, table};
 use crate::failure::Failure;
@@ -26,11 +27,13 @@ pub(super) struct Output {
     pub(super) format: Format,
     /// Page that the report is written to as well.
     pub(super) page: Option<PathBuf>,
+    /// Unit of the rates in the table and the page.
+    pub(super) unit: RateUnit,
 }
 
 impl Output {
     pub(super) fn nowhere() -> Self {
-        Self { format: Format::Nothing, page: None }
+        Self { format: Format::Nothing, page: None, unit: RateUnit::default() }
     }
 
     /// Prints the row of one size above the progress.

@@ -6,6 +6,7 @@ use tcpx_doctor::NicGrowth;
 use super::columns::TableShape;
 use super::figures::CaseFigures;
 use super::plan::{Mode, Plan, Receives};
+use super::rate_unit::RateUnit;
 use crate::rendezvous::{ConnectedEnd, Role};
 use crate::session::Memory;
 
@@ -58,6 +59,9 @@ pub(super) struct Report {
     pub(super) iterations: u32,
     #[serde(skip)]
     pub(super) has_baseline: bool,
+    /// Unit of the rates in the table and the page.
+    #[serde(skip)]
+    pub(super) unit: RateUnit,
     /// The interrupt came to this process.
     #[serde(skip)]
     pub(super) was_interrupted_here: bool,
@@ -76,8 +80,8 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Returns the report of a run that begins.
-    pub(super) fn new(connected: &ConnectedEnd<'_>, plan: &Plan) -> Self {
+    /// Returns the report of a run that begins, which shows rates in `unit`.
+    pub(super) fn new(connected: &ConnectedEnd<'_>, plan: &Plan, unit: RateUnit) -> Self {
         let stats = connected.session.stats();
         let peer = stats.peers.iter().find(|peer| peer.name == connected.peer());
         Self {
@@ -109,6 +113,7 @@ impl Report {
             cases: Vec::new(),
             iterations: plan.iterations,
             has_baseline: plan.baseline,
+            unit,
             was_interrupted_here: false,
             interrupted: false,
             role: connected.role,
@@ -164,6 +169,7 @@ impl Report {
             has_baseline: self.has_baseline,
             has_duration: self.duration_s.is_some(),
             is_incast: self.is_incast(),
+            unit: self.unit,
         }
     }
 

@@ -10,7 +10,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<(), Failure> {
     let output = args.output();
     output.check_page()?;
     if args.pairs || args.encrypt {
-        return variants::measure(args, output.format);
+        return variants::measure(args, &output);
     }
     measure_ends(args, &output, |report| {
         output.end(&report)?;

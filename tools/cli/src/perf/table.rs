@@ -6,6 +6,7 @@ use super::figures::CaseFigures;
 use super::histogram::Bucket;
 use super::nic_traffic::NicTraffic;
 use super::plan::{LARGE_BYTES, Mode, Receives};
+use super::rate_unit::RateUnit;
 use super::report::Report;
 use super::wrapping::{COLUMNS, wrap};
 use crate::input::ByteSize;
@@ -37,14 +38,16 @@ pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
 /// Returns the text below the rows.
 pub(super) fn closing(report: &Report) -> String {
     let cases = report.cases();
-    let mut text = wrap(&explanation(report, report.has_baseline));
+    let explanation = explanation(report, report.has_baseline)
+        .replace(RateUnit::default().definition(), report.unit.definition());
+    let mut text = wrap(&explanation);
     for line in render_growth(&report.nic_counters) {
         text += &format!("\n{}", wrap(&line));
     }
     let parts = cases
         .iter()
         .filter_map(|case| Some(processor(case)? + "\n"))
-        .chain(cases.iter().filter_map(|case| Some(nics(case)? + "\n")))
+        .chain(cases.iter().filter_map(|case| Some(nics(case, report.unit)? + "\n")))
         .chain(cases.iter().filter_map(stages).map(|it| wrap(&it) + "\n"));
     text = parts.fold(text, |text, part| text + "\n" + part.trim_end());
     if let [case] = cases {
@@ -176,9 +179,10 @@ fn processor(case: &CaseFigures) -> Option<String> {
 }
 
 /// Returns the traffic of each NIC, where there are several.
-fn nics(case: &CaseFigures) -> Option<String> {
+fn nics(case: &CaseFigures, unit: RateUnit) -> Option<String> {
     let line = |nic: &NicTraffic| {
-        let rate = nic.gb_per_s.map(|rate| format!(", {rate:.3} GB/s")).unwrap_or_default();
+        let rate = nic.gb_per_s.map(|rate| format!(", {}", unit.render(rate)));
+        let rate = rate.unwrap_or_default();
         format!("{}: {}: {} bytes{rate}", ByteSize(case.size_bytes), nic.nic, nic.bytes)
     };
     let lines: Vec<String> = case.nics.iter().map(line).collect();
@@ -258,10 +262,14 @@ mod tests {
             one_sided(false),
             one_sided(true),
         ] {
-            for flags in 0..8 {
-                let [has_baseline, has_duration, is_incast] =
-                    [1, 2, 4].map(|flag| flags & flag != 0);
-                let columns = columns(TableShape { mode, has_baseline, has_duration, is_incast });
+            for flags in 0..16 {
+                let [has_baseline, has_duration, is_incast, has_bits] =
+                    [1, 2, 4, 8].map(|flag| flags & flag != 0);
+                let unit = if has_bits { RateUnit::Gigabits } else { RateUnit::Gigabytes };
+                let shape = TableShape { mode, has_baseline, has_duration, is_incast, unit };
+                let columns = columns(shape);
+                let has_bytes = columns.iter().any(|column| column.heading.ends_with("GB/s"));
+                assert_eq!(has_bytes, !has_bits && !mode.is_latency(), "{mode:?} {flags}");
                 let width: usize = columns.iter().map(|column| column.width + 2).sum();
                 assert!(width <= COLUMNS + 2, "{mode:?} {flags}: {width}");
                 assert!(columns.iter().all(|column| column.heading.len() <= column.width));

@@ -13,6 +13,7 @@ use super::both_ends::{measure_ends, outcome};
 use super::csv;
 use super::figures::CaseFigures;
 use super::output::{Format, Output};
+use super::rate_unit::RateUnit;
 use super::report::Report;
 use crate::budget::Budget;
 use crate::failure::Failure;
@@ -54,7 +55,7 @@ struct VariantReports<'a> {
 
 /// Measures all variants, and prints each as it is measured. After wrong bytes the measurement goes
 /// on, and returns the first failure at the end.
-pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
+pub(super) fn measure(args: &PerfArgs, output: &Output) -> Result<(), Failure> {
     let variants = match args.encrypt {
         true => [OFF, REQUIRE].map(|encryption| Variant::Encryption { encryption }).to_vec(),
         false => pairs(args)?.into_iter().map(Variant::Pair).collect(),
@@ -78,13 +79,13 @@ pub(super) fn measure(args: &PerfArgs, format: Format) -> Result<(), Failure> {
         })?;
         let Some(report) = measured.into_inner() else { continue };
         let is_last = report.interrupted;
-        show(&variant, &report, format, reports.first().map(|first| &first.report))?;
+        show(&variant, &report, output, reports.first().map(|first| &first.report))?;
         reports.push(VariantReport { variant, report });
         if is_last {
             break;
         }
     }
-    if format == Format::Json {
+    if output.format == Format::Json {
         let [pairs, encryptions] = [!args.encrypt, args.encrypt].map(|it| it.then_some(&*reports));
         print_json(&VariantReports { pairs, encryptions })?;
     }
@@ -130,13 +131,15 @@ fn pairs(args: &PerfArgs) -> Result<Vec<GpuNicPair>, Failure> {
 fn show(
     variant: &Variant,
     report: &Report,
-    format: Format,
+    output: &Output,
     first: Option<&Report>,
 ) -> Result<(), Failure> {
     for (index, case) in report.cases().iter().enumerate() {
         let before = first.and_then(|first| first.cases().get(index));
-        let (heading, row) = match format {
-            Format::Table => (table_heading(variant), table_row(variant, case, before)),
+        let (heading, row) = match output.format {
+            Format::Table => {
+                (table_heading(variant, output.unit), table_row(variant, case, before, output.unit))
+            }
             Format::Csv => (
                 format!("{},{}", csv_names(variant), csv::heading()),
                 format!("{},{}", csv_values(variant), csv::row(report, case)),
@@ -169,10 +172,15 @@ fn gpu(pair: &GpuNicPair) -> String {
     pair.gpu.map_or_else(|| "-".to_owned(), |gpu| gpu.to_string())
 }
 
-fn table_heading(variant: &Variant) -> String {
+fn table_heading(variant: &Variant, unit: RateUnit) -> String {
     let figures = format!(
         "{:>8}  {:>8}  {:>8}  {:>8}  {:>8}  {:>8}",
-        "size", "GB/s", "p99", "p50 us", "p99 us", "verified"
+        "size",
+        unit.name(),
+        "p99",
+        "p50 us",
+        "p99 us",
+        "verified"
     );
     match variant {
         Variant::Pair(_) => format!("{:>4}  {:>12}  {figures}", "gpu", "nic"),
@@ -181,12 +189,17 @@ fn table_heading(variant: &Variant) -> String {
 }
 
 /// Returns the row of a size. `before`: the figures of the same size in the first variant.
-fn table_row(variant: &Variant, case: &CaseFigures, before: Option<&CaseFigures>) -> String {
+fn table_row(
+    variant: &Variant,
+    case: &CaseFigures,
+    before: Option<&CaseFigures>,
+    unit: RateUnit,
+) -> String {
     match variant {
-        Variant::Pair(pair) => format!("{:>4}  {:>12}  {}", gpu(pair), pair.nic, row(case)),
+        Variant::Pair(pair) => format!("{:>4}  {:>12}  {}", gpu(pair), pair.nic, row(case, unit)),
         Variant::Encryption { encryption } => {
             let ratio = before.and_then(|before| ratio(case, before));
-            format!("{encryption:>10}  {}  {:>5}", row(case), number(ratio, 2))
+            format!("{encryption:>10}  {}  {:>5}", row(case, unit), number(ratio, 2))
         }
     }
 }
@@ -206,13 +219,13 @@ fn number(figure: Option<f64>, decimals: usize) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.decimals$}"))
 }
 
-fn row(case: &CaseFigures) -> String {
+fn row(case: &CaseFigures, unit: RateUnit) -> String {
     let (rate, latency) = (case.rate(), case.latency());
     format!(
         "{:>8}  {:>8}  {:>8}  {:>8}  {:>8}  {:>8}",
         ByteSize(case.size_bytes),
-        number(rate.map(|rate| rate.gb_per_s_median), 3),
-        number(rate.and_then(|rate| rate.gb_per_s_p99), 3),
+        number(rate.map(|rate| unit.of(rate.gb_per_s_median)), 3),
+        number(rate.and_then(|rate| rate.gb_per_s_p99).map(|rate| unit.of(rate)), 3),
         number(latency.map(|times| times.p50), 1),
         number(latency.and_then(|times| times.p99), 1),
         if case.verified { "yes" } else { "NO" },
@@ -229,9 +242,11 @@ mod tests {
         let case = CaseFigures { size_bytes: 4096, ..CaseFigures::default() };
         let pair = Variant::Pair(GpuNicPair { gpu: Some(0), nic: "eth1".to_owned() });
         for variant in [pair, Variant::Encryption { encryption: REQUIRE }] {
-            let line = table_row(&variant, &case, Some(&case));
-            assert_eq!(line.len(), table_heading(&variant).len(), "{line}");
-            assert!(line.len() <= COLUMNS && line.contains("NO"));
+            for unit in [RateUnit::Gigabytes, RateUnit::Gigabits] {
+                let line = table_row(&variant, &case, Some(&case), unit);
+                assert_eq!(line.len(), table_heading(&variant, unit).len(), "{line}");
+                assert!(line.len() <= COLUMNS && line.contains("NO"));
+            }
         }
     }
 }

@@ -144,6 +144,33 @@ fn a_page_shows_it_without_anything_else() {
     assert_eq!((nowhere.status, nowhere.stdout.as_str()), (Some(2), ""), "before it measures");
 }
 
+/// A rate in Gbit/s has three decimals in the table, and JSON has the same one in GB/s.
+#[test]
+fn rates_are_in_bits_where_people_read_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let path = page.to_str().unwrap();
+    let words = ["perf", "--bits", "--baseline", "--size", "64K,1M", "--iters", "3"];
+    let table = Tcpx::new(&[&words[..], &["--html", path]].concat()).run();
+    assert_eq!(table.status, Some(0), "{table}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    for text in [&table.stdout, &page] {
+        for words in ["recv Gbit/s", "raw Gbit/s", "Gbit/s (10^9 bits a second)"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!text.contains("GB/s"), "{text}");
+    }
+    assert!(page.contains(">Gbit/s</text>"), "the plot's unit");
+    let object = Tcpx::new(&[&words[..], &["--json"]].concat()).run().json();
+    let largest = &object["receiver"];
+    let of_time = f64::from(1 << 20) / largest["mean_ms"].as_f64().unwrap() / 1e6;
+    let least = largest["gb_per_s_min"].as_f64().unwrap();
+    let most = largest["gb_per_s_max"].as_f64().unwrap();
+    assert!(least <= of_time * 1.001 && of_time <= most * 1.001, "GB/s as before: {largest}");
+    let csv = Tcpx::new(&[&words[..], &["--csv"]].concat()).run();
+    assert!(csv.stdout.contains("gb_per_s_median"), "{csv}");
+}
+
 #[test]
 fn every_nic_says_what_went_over_it() {
     let object = Tcpx::new(&["perf", "--size", "1M", "--iters", "3", "--json"]).run().json();
