@@ -14,7 +14,8 @@
 //!   `test_buffer`: writes them to memory, and verifies them there
 //! - `times`: the times of an end; `stages`: the breakdown of the time; `processor`: what it costs
 //!   processors; `nic_traffic`: by NIC
-//! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all
+//! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all;
+//!   `intervals`: sums while it is measured
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `rate_unit`,
 //!   `wrapping`
 
@@ -33,6 +34,7 @@ mod figures;
 mod histogram;
 mod html;
 mod incast;
+mod intervals;
 mod latency;
 mod measurement;
 mod nic_traffic;

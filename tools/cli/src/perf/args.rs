@@ -83,6 +83,11 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "SECONDS", conflicts_with = "iters")]
     duration: Option<Seconds>,
 
+    /// With --duration: print a line with the rate after each interval, too. Not with --latency
+    #[arg(long, value_name = "SECONDS")]
+    #[arg(conflicts_with_all = ["clients", "csv", "encrypt", "json", "pairs"])]
+    interval: Option<Seconds>,
+
     /// Send one message each way at once
     #[arg(long, conflicts_with_all = ["latency", "messages", "op", "receives"])]
     bidir: bool,
@@ -198,6 +203,7 @@ impl PerfArgs {
             },
             iterations: self.iters.or(iters_from_env).unwrap_or(iterations),
             duration_ms: self.duration.map(milliseconds),
+            interval_ms: self.interval.map(milliseconds),
             warmup: self.warmup.unwrap_or(warmup),
             seed: self.seed.map_or_else(random_seed, Ok)?,
             baseline: self.baseline,
@@ -289,6 +295,8 @@ impl PerfArgs {
         require_same("--iters", self.iters, plan.iterations)?;
         let duration = self.duration.map(milliseconds);
         require_same("--duration (ms)", duration, plan.duration_ms.unwrap_or(0))?;
+        let interval = self.interval.map(milliseconds);
+        require_same("--interval (ms)", interval, plan.interval_ms.unwrap_or(0))?;
         require_same("--warmup", self.warmup, plan.warmup)?;
         require_same("--seed", self.seed, plan.seed)?;
         self.require_same_mode(plan.mode)?;

@@ -9,7 +9,7 @@ use super::case::PlannedCase;
 use super::plan::{MAX_ITERATIONS, MAX_PATHS, Plan};
 
 /// Time that a part should take.
-const PART: Duration = Duration::from_millis(500);
+pub(super) const PART: Duration = Duration::from_millis(500);
 /// Most counted iterations, and most bytes, of the first part: the time of an iteration is not
 /// known yet.
 const FIRST: u64 = 50;
@@ -50,7 +50,10 @@ impl<'a> CaseParts<'a> {
         }
         let time = match self.plan.duration_ms {
             None => PART,
-            Some(ms) => PART.min(Duration::from_millis(ms.into()).saturating_sub(elapsed)),
+            Some(ms) => {
+                let part = self.plan.interval().map_or(PART, |interval| interval.min(PART));
+                part.min(Duration::from_millis(ms.into()).saturating_sub(elapsed))
+            }
         };
         if time.is_zero() {
             return 0;
@@ -99,6 +102,7 @@ mod tests {
             sizes: vec![64 << 20],
             iterations,
             duration_ms,
+            interval_ms: None,
             warmup: 15,
             seed: 1,
             baseline: false,
@@ -142,6 +146,10 @@ mod tests {
         assert_eq!(parts.proposal(Duration::ZERO), 4, "256 MiB");
         parts.take(4);
         assert_eq!(parts.proposal(SECOND / 10), 20, "half a second at 40 in one");
+        let in_intervals = Plan { interval_ms: Some(100), ..plan.clone() };
+        let mut short = CaseParts::new(&in_intervals, 64 << 20, 0);
+        short.take(4);
+        assert_eq!(short.proposal(SECOND / 10), 4, "a tenth of a second at 40 in one");
         assert_eq!(parts.proposal(SECOND * 29 / 10), 1, "however slow");
         assert_eq!(parts.proposal(3 * SECOND), 0);
         parts.take(MOST_TIMES as u32);

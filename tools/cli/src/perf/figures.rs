@@ -327,6 +327,7 @@ mod tests {
             sizes: vec![4096],
             iterations: 1,
             duration_ms: None,
+            interval_ms: None,
             warmup: 0,
             seed: 1,
             baseline: raw,

@@ -33,8 +33,7 @@ pre{background:#f5f7fa;padding:.8em;overflow-x:auto;font-size:12px}
 pub(super) fn render(report: &Report) -> String {
     let title = format!("tcpx perf: {}", report.op);
     let mut body = format!("<h1>{}</h1>\n", escape(&title));
-    let constants = table::heading(report);
-    let facts = constants.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let facts = table::facts(report).replace('\n', " ");
     let facts = [facts].into_iter().chain(origin::facts(report.role.name()));
     let facts: Vec<String> = facts.map(|fact| escape(&fact)).collect();
     body += &format!("<p class=\"facts\">{}</p>\n", facts.join("<br>"));
@@ -148,10 +147,8 @@ fn iterations(case: &CaseFigures) -> String {
 
 /// Returns the table and its explanation, as in a terminal.
 fn text_of(report: &Report) -> String {
-    let heading = table::heading(report);
-    let names = heading.split("\n\n").nth(1).unwrap_or_default();
     let rows = report.cases().iter().map(|case| table::row(report, case));
-    let lines: Vec<String> = [names.to_owned()].into_iter().chain(rows).collect();
+    let lines: Vec<String> = [table::names(report)].into_iter().chain(rows).collect();
     format!(
         "<h2>Figures</h2>\n<pre>{}\n\n{}</pre>\n",
         escape(&lines.join("\n")),

@@ -1,6 +1,6 @@
 //! Whole measurement, case by case, at one end.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::barrier::Barrier;
 use super::baseline::PlainSockets;
@@ -8,6 +8,7 @@ use super::case::PlannedCase;
 use super::case_parts::CaseParts;
 use super::figures::CaseFigures;
 use super::incast::Incast;
+use super::intervals::Intervals;
 use super::output::Output;
 use super::plan::{MAX_ITERATIONS, Mode, NextIterations, OneSided, Plan};
 use super::processor::ProcessorFigures;
@@ -53,6 +54,8 @@ fn measure_with(
     };
     let nics = NicWatch::start(connected.session);
     let mut report = Report::new(connected, plan, output.unit);
+    // Lines of several ends would be mixed.
+    report.has_intervals &= incast.is_none();
     let mut first_message = 0;
     for &bytes in &plan.sizes {
         tracing::debug!(bytes, "measuring");
@@ -63,11 +66,13 @@ fn measure_with(
             barrier: incast.map(|incast| &incast.barrier),
             interrupts: &interrupts,
             progress,
+            output,
+            report: &report,
             is_interrupted: false,
         };
         let case = measurement.run(connected)?;
-        report.interrupted = measurement.is_interrupted;
         first_message = measurement.parts.next_message();
+        report.interrupted = measurement.is_interrupted;
         if let Some(case) = case {
             match incast {
                 Some(incast) => incast.row(output, &report, &case, progress)?,
@@ -92,6 +97,9 @@ struct Measurement<'a> {
     barrier: Option<&'a Barrier>,
     interrupts: &'a Interrupts,
     progress: &'a Progress,
+    output: &'a Output,
+    /// What was measured before this size.
+    report: &'a Report,
     /// Whether an end was interrupted.
     is_interrupted: bool,
 }
@@ -101,7 +109,7 @@ impl Measurement<'_> {
     fn run(&mut self, connected: &mut ConnectedEnd<'_>) -> Result<Option<CaseFigures>, Failure> {
         let (mut client, mut server) = (CaseTimes::default(), CaseTimes::default());
         let (begun, traffic) = (Instant::now(), nic_traffic::of(connected.session));
-        let mut last = None;
+        let (mut last, mut intervals) = (None, None);
         while let Some(counted) = self.next(connected, begun)? {
             let case = self.parts.take(counted);
             let before = StageTimes::of(connected.session);
@@ -113,12 +121,19 @@ impl Measurement<'_> {
                 times.processor = None;
             }
             let (of_client, of_server) = exchange(connected, case, times)?;
+            let (now, channels) = (begun.elapsed(), connected.channels);
+            self.show_interval(&mut intervals, now, || {
+                CaseFigures::new(case, channels, &of_client, &of_server)
+            })?;
             self.is_interrupted |= of_client.is_interrupted || of_server.is_interrupted;
             client.add(of_client);
             server.add(of_server);
             last = Some(case);
         }
         let Some(case) = last else { return Ok(None) };
+        if let Some(interval) = intervals.as_mut().and_then(Intervals::take) {
+            self.output.interval(self.report, &interval, self.progress)?;
+        }
         let mut figures = CaseFigures::new(case, connected.channels, &client, &server);
         let ways = if case.plan.mode == Mode::Bidirectional { 2 } else { 1 };
         let bytes = ways * case.total_bytes() * figures.iterations;
@@ -130,6 +145,25 @@ impl Measurement<'_> {
             figures.rate().map(|rate| rate.gb_per_s_median),
         );
         Ok(Some(figures))
+    }
+
+    /// Adds a part that ended `now`, and prints the interval that ends with it.
+    fn show_interval(
+        &self,
+        intervals: &mut Option<Intervals>,
+        now: Duration,
+        part: impl FnOnce() -> CaseFigures,
+    ) -> Result<(), Failure> {
+        let Some(length) = self.plan.interval().filter(|_| self.report.has_intervals) else {
+            return Ok(());
+        };
+        let part = part();
+        let ranges = self.plan.mode.one_sided().map_or(1, |it| it.descriptors);
+        let new = || Intervals::new(length, part.size_bytes, ranges);
+        match intervals.get_or_insert_with(new).add(&part, now) {
+            Some(interval) => self.output.interval(self.report, &interval, self.progress),
+            None => Ok(()),
+        }
     }
 
     /// Returns the iterations that both ends count next, which the server decides; `None` when the
@@ -254,6 +288,7 @@ mod tests {
                 sizes,
                 iterations: 2,
                 duration_ms,
+                interval_ms: None,
                 warmup: 1,
                 seed,
                 baseline,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::figures::CaseFigures;
+use super::intervals::Interval;
 use super::rate_unit::RateUnit;
 use super::report::Report;
 use super::{csv, html, table};
@@ -45,6 +46,10 @@ impl Output {
         progress: &Progress,
     ) -> Result<(), Failure> {
         let (heading, row) = match self.format {
+            // The facts stand above the intervals.
+            Format::Table if report.has_intervals => {
+                (format!("\n{}", table::names(report)), table::row(report, case))
+            }
             Format::Table => (table::heading(report), table::row(report, case)),
             Format::Csv => (csv::heading(), csv::row(report, case)),
             Format::Json | Format::Nothing => return Ok(()),
@@ -54,6 +59,24 @@ impl Output {
                 print(&heading)?;
             }
             print(&row)
+        })
+    }
+
+    /// Prints the line of an interval above the progress.
+    pub(super) fn interval(
+        &self,
+        report: &Report,
+        interval: &Interval,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        if self.format != Format::Table {
+            return Ok(());
+        }
+        progress.above(|| {
+            if report.cases().is_empty() && interval.begin.is_zero() {
+                print(&format!("{}\n", table::facts(report)))?;
+            }
+            print(&table::interval(interval, self.unit))
         })
     }
 

@@ -1,5 +1,7 @@
 //! Plan of `tcpx perf`, and the messages of its two ends about it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use tcpx_core::OperationKind;
 
@@ -38,6 +40,8 @@ pub(super) struct Plan {
     pub(super) iterations: u32,
     /// Time for which each case is measured, if that decides the iterations.
     pub(super) duration_ms: Option<u32>,
+    /// Time after which it says how fast it has been since the last time.
+    pub(super) interval_ms: Option<u32>,
     /// Uncounted iterations before them.
     pub(super) warmup: u32,
     /// Seed of the payload.
@@ -170,6 +174,11 @@ pub(super) struct Batch {
 }
 
 impl Plan {
+    /// Returns the length of an interval, if there are any.
+    pub(super) fn interval(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.interval_ms?.into()))
+    }
+
     /// Checks the plan. Numbers from the other end are not trusted.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.sizes.is_empty() || self.sizes.len() > MAX_SIZES {
@@ -240,6 +249,12 @@ impl Plan {
         if !is_possible {
             return Err(format!("--receives {}: not with this kind of measurement", self.receives));
         }
+        if self.interval_ms.is_some_and(|ms| !(1..=MAX_DURATION_MS).contains(&ms)) {
+            return Err(format!("--interval: at most {} s", MAX_DURATION_MS / 1000));
+        }
+        if self.interval_ms.is_some() && (self.duration_ms.is_none() || self.mode.is_latency()) {
+            return Err("--interval: only with --duration, and not with --latency".into());
+        }
         if self.idle_ms > 0 && self.mode != Mode::Latency {
             return Err("--idle-ms: only with --latency of sends".into());
         }
@@ -305,6 +320,7 @@ mod tests {
             sizes: vec![1, MAX_SIZE_BYTES],
             iterations: 1,
             duration_ms: None,
+            interval_ms: None,
             warmup: 0,
             seed: 0,
             baseline: false,
@@ -322,6 +338,8 @@ mod tests {
             (Plan { iterations: u32::MAX, ..plan.clone() }, "4294967295 iterations"),
             (Plan { duration_ms: Some(0), ..plan.clone() }, "--duration"),
             (Plan { duration_ms: Some(u32::MAX), ..plan.clone() }, "--duration"),
+            (Plan { interval_ms: Some(1), ..plan.clone() }, "only with --duration"),
+            (Plan { interval_ms: Some(0), ..plan.clone() }, "--interval: at most"),
             (Plan { mode: Mode::Bidirectional, baseline: true, ..plan.clone() }, "--baseline"),
             (Plan { receives: Receives::Late, ..plan.clone() }, "--receives late"),
             (Plan { idle_ms: 1, ..plan.clone() }, "only with --latency"),

@@ -59,6 +59,9 @@ pub(super) struct Report {
     pub(super) iterations: u32,
     #[serde(skip)]
     pub(super) has_baseline: bool,
+    /// Whether lines of intervals stand above the rows.
+    #[serde(skip)]
+    pub(super) has_intervals: bool,
     /// Unit of the rates in the table and the page.
     #[serde(skip)]
     pub(super) unit: RateUnit,
@@ -113,6 +116,7 @@ impl Report {
             cases: Vec::new(),
             iterations: plan.iterations,
             has_baseline: plan.baseline,
+            has_intervals: plan.interval_ms.is_some(),
             unit,
             was_interrupted_here: false,
             interrupted: false,

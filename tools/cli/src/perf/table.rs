@@ -4,6 +4,7 @@
 use super::columns::columns;
 use super::figures::CaseFigures;
 use super::histogram::Bucket;
+use super::intervals::Interval;
 use super::nic_traffic::NicTraffic;
 use super::plan::{LARGE_BYTES, Mode, Receives};
 use super::rate_unit::RateUnit;
@@ -19,11 +20,33 @@ const MOST_BARS: usize = 16;
 
 /// Returns the facts that hold for all sizes, and the names of the columns.
 pub(super) fn heading(report: &Report) -> String {
+    format!("{}\n\n{}", facts(report), names(report))
+}
+
+/// Returns the facts that hold for all sizes.
+pub(super) fn facts(report: &Report) -> String {
+    wrap(&constants(report))
+}
+
+/// Returns the names of the columns.
+pub(super) fn names(report: &Report) -> String {
     let names: Vec<String> = columns(report.shape())
         .iter()
         .map(|column| format!("{:>width$}", column.heading, width = column.width))
         .collect();
-    format!("{}\n\n{}", wrap(&constants(report)), names.join("  "))
+    names.join("  ")
+}
+
+/// Returns the line of an interval.
+pub(super) fn interval(interval: &Interval, unit: RateUnit) -> String {
+    format!(
+        "{:>8}  {:>8.2} - {:>8.2} s  {:>15}  {:>12.1} ops/s",
+        ByteSize(interval.size_bytes).to_string(),
+        interval.begin.as_secs_f64(),
+        interval.end.as_secs_f64(),
+        unit.render(interval.gb_per_s),
+        interval.ops_per_s,
+    )
 }
 
 /// Returns the line of one size.

@@ -144,6 +144,47 @@ fn a_page_shows_it_without_anything_else() {
     assert_eq!((nowhere.status, nowhere.stdout.as_str()), (Some(2), ""), "before it measures");
 }
 
+#[test]
+fn intervals_of_a_duration_have_lines_of_their_own() {
+    let words = ["perf", "--duration", "2", "--interval", "0.2", "--size", "64K", "--bits"];
+    let shown = Tcpx::new(&words).run();
+    assert_eq!(shown.status, Some(0), "{shown}");
+    let lines: Vec<&str> = shown.stdout.lines().filter(|line| line.contains(" s  ")).collect();
+    let names = shown.stdout.find("recv Gbit/s").unwrap();
+    assert!(lines.len() >= 2, "{shown}");
+    let mut end = 0.0;
+    for line in lines {
+        assert!(shown.stdout.find(line).unwrap() < names, "above the row: {shown}");
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(
+            [cells[0], cells[1], cells[3], cells[7]],
+            ["64", "KiB", "-", "Gbit/s"],
+            "{line}"
+        );
+        let number = |at: usize| cells[at].parse::<f64>().unwrap();
+        assert_eq!(number(2), end, "each begins where the one before ends: {shown}");
+        end = number(4);
+        let of_ops = number(8) * f64::from(64 << 10) * 8.0 / 1e9;
+        assert!(number(6) > 0.0 && (of_ops - number(6)).abs() < 0.001 + of_ops / 100.0, "{line}");
+    }
+    assert!(end >= 1.0, "{shown}");
+}
+
+#[test]
+fn intervals_without_a_duration_are_refused() {
+    let refused = |words: &[&str]| Tcpx::new(&[&["perf", "--interval"], words].concat()).run();
+    for (words, expected) in [
+        (&["1"][..], "only with --duration"),
+        (&["1", "--duration", "2", "--latency"], "not with --latency"),
+        (&["0", "--duration", "2"], "not a number of seconds"),
+        (&["1", "--duration", "2", "--json"], "cannot be used with"),
+    ] {
+        let refused = refused(words);
+        assert_eq!(refused.status, Some(2), "{refused}");
+        assert!(refused.stderr.contains(expected), "{refused}");
+    }
+}
+
 /// A rate in Gbit/s has three decimals in the table, and JSON has the same one in GB/s.
 #[test]
 fn rates_are_in_bits_where_people_read_them() {

@@ -81,6 +81,7 @@ mod tests {
             sizes: vec![bytes],
             iterations: 100,
             duration_ms: None,
+            interval_ms: None,
             warmup: 20,
             seed: 0,
             baseline: false,
