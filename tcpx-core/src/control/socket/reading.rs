@@ -161,9 +161,7 @@ impl LinkSocket {
     /// Returns the frame in clear with which the other end answers instead of a record: it has not
     /// finished the exchange of keys. Nothing vouches for it.
     pub(crate) fn answer_in_clear(&self) -> Option<HandshakeFrame> {
-        let records = self.records.as_ref().filter(|records| records.incoming.count() == 0)?;
-        let answer = HandshakeFrame::decode(self.inbound.waiting()).ok()??;
-        records.incoming.opened().waiting().is_empty().then_some(answer.0)
+        heard_in_clear(&self.records.as_ref()?.incoming, &self.inbound)?
     }
 
     /// Returns the bytes behind the frame that was taken last. They are valid until the next read.
@@ -177,6 +175,14 @@ impl LinkSocket {
         let opened = self.records.as_ref().map(|records| records.incoming.opened());
         !self.inbound.waiting().is_empty() || opened.is_some_and(|it| !it.waiting().is_empty())
     }
+}
+
+/// Returns what stands in clear where the first record should; `None` inside while it has not all
+/// arrived.
+fn heard_in_clear(records: &Incoming, arrived: &Inbound) -> Option<Option<HandshakeFrame>> {
+    let is_first = records.count() == 0 && records.opened().waiting().is_empty();
+    let heard = HandshakeFrame::decode(arrived.waiting()).ok().filter(|_| is_first)?;
+    Some(heard.map(|(frame, _)| frame))
 }
 
 fn room_of(places: &[Place<'_>]) -> usize {
@@ -196,6 +202,8 @@ fn opened_frame<F: LinkFrame>(
         match records.open_next(arrived) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
+            // The rest of the answer is on its way.
+            Err(_) if heard_in_clear(records, arrived) == Some(None) => return Ok(None),
             Err(error) => {
                 let (record, problem) = (records.count(), error.to_string());
                 return Err(LinkError::Gone(Departure::LinkTampered { record, problem }));

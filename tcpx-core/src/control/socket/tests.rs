@@ -376,9 +376,25 @@ fn a_frame_in_clear_is_no_record() {
     (0..20_000).for_each(|_| Frame::Ping.encode(&mut frames));
     (&*left.stream).write_all(&frames).unwrap();
     let error = receive::<Frame>(&mut right).unwrap_err();
-    assert!(
-        matches!(error, LinkError::Gone(Departure::LinkTampered { record: 0, .. })),
-        "{error:?}"
-    );
+    let is_tampered = matches!(error, LinkError::Gone(Departure::LinkTampered { record: 0, .. }));
+    assert!(is_tampered, "{error:?}");
     assert!(left.fill(Instant::now()).is_ok());
+}
+
+/// A listener that refuses the connector's part of the keys says so in clear, maybe in pieces.
+#[test]
+fn a_refusal_in_clear_is_heard_wherever_it_is_cut() {
+    let refusal = HandshakeFrame::Refuse("refused".into());
+    let mut wire = Vec::new();
+    refusal.encode(&mut wire);
+    for cut in 1..wire.len() {
+        let (left, mut right) = pair();
+        encrypt(&mut right, Role::Connector);
+        for (part, is_all) in [(&wire[..cut], false), (&wire[cut..], true)] {
+            (&*left.stream).write_all(part).unwrap();
+            until("it arrives", || right.fill(Instant::now()) == Ok(true));
+            assert_eq!(right.next_frame::<HandshakeFrame>().is_err(), is_all, "cut at {cut}");
+        }
+        assert_eq!(right.answer_in_clear(), Some(refusal.clone()));
+    }
 }
