@@ -66,7 +66,22 @@ impl CertificateFolder {
         trusted: &[&Authority],
         validity: Validity,
     ) -> Files {
-        let (cert, key) = authority.issue(name, validity);
+        self.write_for(&[name], authority, trusted, validity)
+    }
+
+    /// Writes the files of a member that has several names, likewise.
+    ///
+    /// # Panics
+    /// The system does not let it.
+    pub fn write_for(
+        &self,
+        names: &[&str],
+        authority: &Authority,
+        trusted: &[&Authority],
+        validity: Validity,
+    ) -> Files {
+        let (cert, key) = authority.issue(names, validity);
+        let name = names.join("+");
         let [at_cert, at_key, at_ca] =
             ["cert", "key", "ca"].map(|kind| self.file(&format!("{name}.{kind}.pem")));
         replace(&at_cert, &cert);
@@ -102,12 +117,14 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).expect("sound parameters"))
     }
 
-    /// Issues a certificate for this name. Returns it and its private key in PEM.
+    /// Issues a certificate for these names. Returns it and its private key in PEM.
     ///
     /// # Panics
-    /// The name is no DNS name or address.
-    pub fn issue(&self, name: &str, validity: Validity) -> (String, String) {
-        let mut params = CertificateParams::new([name.to_owned()]).expect("a DNS name");
+    /// A name is no DNS name or address.
+    pub fn issue(&self, names: &[&str], validity: Validity) -> (String, String) {
+        let mut params =
+            CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+                .expect("DNS names");
         (params.not_before, params.not_after) = match validity {
             Validity::Now => (date_time_ymd(2020, 1, 1), date_time_ymd(2090, 1, 1)),
             Validity::Over => (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1)),

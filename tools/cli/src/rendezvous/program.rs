@@ -107,6 +107,8 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
                 backstop.set_step("connecting to the server");
                 // With the time that is left by now.
                 let mut options = args.setup(budget)?.options;
+                // Both ends have names, which certificates may be for.
+                options.name = Role::Client.name().to_owned();
                 if self.is_over_plugin {
                     // An eager limit of 0 at one end holds for both.
                     options.eager_bytes = 0;

@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 use tcpx_diagnosis::variables::{Kind, LibrarySetting, Reader, library_settings};
 use tcpx_softnet::Settings;
 use tcpx_softnet_faults::{Read, VARIABLES, read_all};
+use tcpx_testkit::certificates::{Authority, CertificateFolder, Validity};
+
+use crate::tcpx::Tcpx;
 
 fn settings_of(reader: Reader) -> impl Iterator<Item = &'static LibrarySetting> {
     library_settings().iter().filter(move |setting| setting.reader == reader)
@@ -61,6 +64,25 @@ fn takes_the_table(reader: Reader, takes_all: impl Fn(Read<'_>) -> bool) {
                 assert!(!takes(name, "nonsense"), "{name}");
             }
             _ => {}
+        }
+    }
+}
+
+/// Certificates of a fleet serve the commands, whose two ends are called "client" and "server".
+#[test]
+fn the_ends_of_a_command_have_names_for_certificates() {
+    let (folder, authority) = (CertificateFolder::new(), Authority::new());
+    for (names, fits) in [(&["client", "server"][..], true), (&["client", "other"], false)] {
+        let files = folder.write_for(names, &authority, &[&authority], Validity::Now);
+        let words = ["perf", "--size", "4K", "--iters", "2", "--json"];
+        let mut perf = Tcpx::new(&words).env("TCPX_ENCRYPTION", "require");
+        for (name, path) in files.variables() {
+            perf = perf.env(name, path.to_str().expect("text"));
+        }
+        let finished = perf.run();
+        match fits {
+            true => assert_eq!(finished.json()["verified"], true),
+            false => finished.expect_error(&["\"server\" is not among", "TCPX-749"]),
         }
     }
 }
