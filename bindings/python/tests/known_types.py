@@ -6,7 +6,7 @@ The adapters extend classes of packages that are not installed here, so their ty
 import json
 import sys
 
-ADAPTERS = ("tcpx.ray.", "tcpx.torch.", "tcpx.vllm.")
+ADAPTERS = ("tcpx.ray.", "tcpx.torch.", "tcpx.vllm.", "tcpx._vllm_")
 
 symbols = json.load(sys.stdin)["typeCompleteness"]["symbols"]
 own = [symbol for symbol in symbols if not symbol["name"].startswith(ADAPTERS)]
