@@ -373,9 +373,7 @@ impl Connector {
                     channels: said.channels,
                 }));
             }
-            Ok(Some(HandshakeFrame::Refuse(reason))) => {
-                return Err(refused_by(peer, &reason));
-            }
+            Ok(Some(HandshakeFrame::Refuse(reason))) => return Err(refused_by(peer, &reason)),
             Err(LinkError::Gone(how)) => match link.answer_in_clear() {
                 Some(HandshakeFrame::Refuse(reason)) => return Err(refused_by(peer, &reason)),
                 Some(HandshakeFrame::Busy) => self.pause(now),

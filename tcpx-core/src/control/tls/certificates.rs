@@ -7,11 +7,13 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::OFlags;
 use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -146,13 +148,19 @@ impl Files {
     fn read(&self) -> Result<Configs> {
         let chain = certificates("tls_cert", &self.cert)?;
         let key = self.read_key()?;
-        let certified = CertifiedKey::from_der(chain, key, &provider::provider());
-        let certified = certified.map_err(|error| match error {
-            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                unusable("tls_key", &self.key, Problem::KeyDiffers)
+        let unusable_key = |problem| unusable("tls_key", &self.key, problem);
+        let key = any_supported_type(&key)
+            .map_err(|error| unusable_key(Problem::Unusable(error.to_string())))?;
+        let certified = CertifiedKey::new(chain, key);
+        match certified.keys_match() {
+            Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            Err(rustls::Error::InconsistentKeys(_)) => {
+                return Err(unusable_key(Problem::KeyDiffers));
             }
-            other => unusable("tls_key", &self.key, Problem::Unusable(other.to_string())),
-        })?;
+            Err(error) => {
+                return Err(unusable("tls_cert", &self.cert, Problem::Unusable(error.to_string())));
+            }
+        }
         let mut roots = RootCertStore::empty();
         for authority in certificates("tls_ca", &self.ca)? {
             let added = roots.add(authority);
@@ -162,9 +170,11 @@ impl Files {
             .map_err(|error| self.ca_unusable(&error))
     }
 
-    fn read_key(&self) -> Result<PrivateKeyDer<'static>> {
+    /// Reads the private key. Its bytes are overwritten when they are not needed any more.
+    fn read_key(&self) -> Result<Zeroizing<PrivateKeyDer<'static>>> {
         let bytes = Zeroizing::new(read("tls_key", &self.key)?);
         PrivateKeyDer::from_pem_slice(&bytes)
+            .map(Zeroizing::new)
             .map_err(|_| unusable("tls_key", &self.key, Problem::Holds("no private key in PEM")))
     }
 
@@ -217,12 +227,15 @@ fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>> {
         };
         unusable(setting, path, problem)
     };
-    // A pipe would have this wait for who writes to it.
-    if !fs::metadata(path).map_err(problem)?.is_file() {
+    // A pipe would have this wait for its writer.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(problem)?;
+    let found = file.metadata().map_err(problem)?;
+    if !found.is_file() {
         return Err(unusable(setting, path, Problem::Holds("it is not a file")));
     }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(problem)?;
+    // With room for all of it, so that no copy of a key stays behind.
+    let mut bytes = Vec::with_capacity(found.len().min(MAX_FILE_BYTES) as usize + 1);
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(problem)?;
     match bytes.len() as u64 > MAX_FILE_BYTES {
         true => Err(unusable(setting, path, Problem::Holds("more than 4 MiB"))),
