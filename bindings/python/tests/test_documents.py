@@ -6,8 +6,10 @@ import doctest
 import inspect
 import pathlib
 import re
+from importlib import metadata
 
 import pytest
+from packaging import requirements
 
 import tcpx
 
@@ -40,6 +42,14 @@ def test_the_examples_of_a_document_run(document):
             await agent.aclose()
 
     asyncio.run(run())
+
+
+def test_the_backend_for_nixl_is_an_extra():
+    wheel = metadata.metadata("tcpx")
+    assert wheel.get_all("Provides-Extra") == ["nixl"]
+    (needed,) = [requirements.Requirement(text) for text in metadata.requires("tcpx")]
+    assert (needed.name, str(needed.specifier)) == ("nixl-tcpx", f"=={wheel['Version']}")
+    assert needed.marker.evaluate({"extra": "nixl"}) and not needed.marker.evaluate({"extra": ""})
 
 
 def test_every_public_name_has_a_docstring():
