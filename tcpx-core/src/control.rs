@@ -12,8 +12,6 @@
 //! The socket of a link. The protocol (`tcpx_protocol::frames`) defines its bytes:
 //! - [`socket`]: a non-blocking TCP connection with a buffer each way.
 //! - [`epoll_set`]: set of sockets that reports which of them are ready.
-//! - [`tcp_info`]: how many bytes the kernel takes at once, and whether the peer's host
-//!   acknowledges sent bytes.
 //!
 //! `refusal_tests` drives both ends of a handshake against incompatible ones, and
 //! `encryption_tests` against ends that lie.
@@ -33,5 +31,4 @@ mod listening_sockets;
 mod refusal_tests;
 pub(crate) mod shared_bytes;
 pub(crate) mod socket;
-pub(crate) mod tcp_info;
 pub(crate) mod tls;

@@ -152,6 +152,7 @@ pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
 };
 pub use stats::stages::StageTimes;
+pub use stats::tcp::TcpStats;
 pub use tcpx_cuda::CudaError;
 pub use tcpx_diagnosis::{Code, Diagnosis};
 pub use tcpx_protocol::error::ConnInfoError;

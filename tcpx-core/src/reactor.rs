@@ -3,10 +3,13 @@
 //! a while.
 //!
 //! - `poller`: the session's one set of descriptors. `watch`: a descriptor in it.
+//! - `tcp_info`: how many bytes the kernel takes at once, whether the peer's host acknowledges sent
+//!   bytes, and figures of a connection.
 //! - `spin`: whether it pays to look again before a thread sleeps. Pure.
 
 pub(crate) mod poller;
 pub(crate) mod spin;
+pub(crate) mod tcp_info;
 pub(crate) mod watch;
 
 use std::io;

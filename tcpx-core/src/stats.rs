@@ -5,6 +5,7 @@
 //! - [`metrics`]: reports as text for Prometheus, pure.
 //! - [`report`]: reports of a session, its peers and their sums, as programs read them.
 //! - [`stages`]: breakdown of the session's time by stage.
+//! - [`tcp`]: figures of TCP connections.
 //! - [`watch`]: checks that find trouble in the counters, pure.
 //! - [`alarm`]: kinds of trouble, each with its diagnosis, counted and logged once.
 
@@ -12,6 +13,7 @@ pub(crate) mod alarm;
 pub(crate) mod metrics;
 pub(crate) mod report;
 pub(crate) mod stages;
+pub(crate) mod tcp;
 pub(crate) mod watch;
 
 use serde::Serialize;

@@ -20,12 +20,13 @@ use tcpx_protocol::frames::records::{Incoming, Outgoing, with_records};
 use tcpx_protocol::types::MAX_EAGER_BYTES;
 
 use super::shared_bytes::{self, Source};
-use super::tcp_info;
 use super::tls::LinkSecrets;
 use crate::error::Departure;
 use crate::plugin::comm_secrets::CommSecrets;
 use crate::reactor::poller::{Poller, Target};
+use crate::reactor::tcp_info;
 use crate::reactor::watch::{Events, Watched};
+use crate::stats::tcp::TcpStats;
 
 /// Number of unsent bytes above which the peer counts as not reading any more.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
@@ -182,6 +183,11 @@ impl LinkSocket {
     /// unacknowledged.
     pub(crate) fn unacknowledged(&self) -> io::Result<Option<Duration>> {
         tcp_info::overdue(&self.stream)
+    }
+
+    /// Returns the kernel's figures of the connection.
+    pub(crate) fn tcp_stats(&self) -> TcpStats {
+        tcp_info::stats(&*self.stream).unwrap_or_default()
     }
 
     /// Sends all that is queued, then a frame, the bytes of a message and a note. Copies to the

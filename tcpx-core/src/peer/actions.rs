@@ -280,6 +280,7 @@ impl Connection {
         ledger: &mut Ledger,
     ) -> (Vec<SendComm>, Vec<RegistrationKey>) {
         self.record.sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
+        self.record.tcps.extend(self.send_lanes.iter().map(|lane| lane.tcp_stats().closed()));
         let (mut comms, mut stagings) = (Vec::new(), Vec::new());
         for lane in self.send_lanes.drain(..) {
             let (comm, of_lane) = lane.close(&mut ledger.registrations);

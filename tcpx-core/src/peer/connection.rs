@@ -23,6 +23,7 @@ use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::ReturnedHandles;
 use crate::stats::ChannelStats;
 use crate::stats::stages::Activity;
+use crate::stats::tcp::TcpStats;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::types::{PeerKey, PeerName};
@@ -34,6 +35,8 @@ pub(crate) struct ChannelRecord {
     pub(crate) nics: Vec<Arc<str>>,
     pub(crate) sends: Vec<ChannelStats>,
     pub(crate) recvs: Vec<ChannelStats>,
+    /// Connections of the send lanes.
+    pub(crate) tcps: Vec<TcpStats>,
     /// Operations that ended with an error.
     pub(crate) errors: u64,
 }

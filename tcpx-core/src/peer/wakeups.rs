@@ -13,8 +13,8 @@ use crate::error::awaited::DownNic;
 use crate::plugin::comm::NextCall;
 use crate::reactor::Attention;
 use crate::reactor::poller::{IoEvent, Poller, Target};
-use crate::stats::ChannelStats;
 use crate::stats::report::{ChannelReport, PeerReport};
+use crate::transfer::send_lane::SendLane;
 
 impl Connection {
     /// Registers the link with the poller.
@@ -132,12 +132,13 @@ impl Peer {
             chunk_bytes: self.chunk_bytes(),
             ..PeerReport::default()
         };
-        let (mut open_sends, mut open_recvs) = (Vec::new(), Vec::new());
+        let (mut open_sends, mut open_recvs, mut open_tcps) = (Vec::new(), Vec::new(), Vec::new());
         let (messages, record) = match &self.state {
             ConnectionState::Dialling(_) | ConnectionState::Welcomed => return report,
             ConnectionState::Gone(gone) => (gone.messages, &gone.record),
             ConnectionState::Linked(connection) => {
                 report.link_encrypted = connection.link.is_encrypted();
+                report.link_tcp = connection.link.tcp_stats();
                 report.operations = connection.protocol.operation_count();
                 report.announced = connection.protocol.posted_receives();
                 report.unannounced = connection.protocol.queued_receives();
@@ -145,6 +146,7 @@ impl Peer {
                 report.eager_kept = connection.protocol.kept();
                 open_sends.extend(connection.send_lanes.iter().map(|lane| lane.stats));
                 open_recvs.extend(connection.recv_lanes.iter().map(|lane| lane.stats));
+                open_tcps.extend(connection.send_lanes.iter().map(SendLane::tcp_stats));
                 (connection.protocol.messages(), &connection.record)
             }
         };
@@ -154,15 +156,18 @@ impl Peer {
         report.eager_received = messages.received_on_link;
         report.one_sided = messages.one_sided;
         report.errors = record.errors;
-        let lane = |open: &[ChannelStats], closed: &[ChannelStats], index: usize| {
-            open.get(index).or_else(|| closed.get(index)).copied().unwrap_or_default()
-        };
         let channels = record.nics.iter().enumerate().map(|(index, nic)| ChannelReport {
             nic: nic.to_string(),
-            send: lane(&open_sends, &record.sends, index),
-            recv: lane(&open_recvs, &record.recvs, index),
+            send: of_channel(&open_sends, &record.sends, index),
+            recv: of_channel(&open_recvs, &record.recvs, index),
+            tcp: of_channel(&open_tcps, &record.tcps, index),
         });
         report.channels = channels.collect();
         report
     }
+}
+
+/// Returns what is known of a channel: of its open lane, or else of the closed one.
+fn of_channel<T: Copy + Default>(open: &[T], closed: &[T], index: usize) -> T {
+    open.get(index).or_else(|| closed.get(index)).copied().unwrap_or_default()
 }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::poller::{Poller, Target, WatchKey};
+use super::tcp_info;
+use crate::stats::tcp::TcpStats;
 
 /// Events to wait for. A close by the other end is always among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,11 @@ impl Watch {
             self.events = events;
         }
         Ok(())
+    }
+
+    /// Returns the kernel's figures, where the descriptor is a TCP connection that sends.
+    pub(crate) fn tcp_stats(&self) -> Option<TcpStats> {
+        tcp_info::stats(self.borrowed())
     }
 
     fn borrowed(&self) -> BorrowedFd<'_> {

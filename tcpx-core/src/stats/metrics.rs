@@ -7,12 +7,13 @@ mod exposition;
 
 use std::collections::BTreeMap;
 
-use self::exposition::MetricKind::{Counter, Gauge, Seconds};
+use self::exposition::MetricKind::{Counter, Gauge, Microseconds, Seconds};
 use self::exposition::MetricSamples::{ByLabel, One};
 use self::exposition::{Exposition, Labels, MetricTable};
 use super::ChannelStats;
 use super::alarm::Alarm;
 use super::report::{ChannelReport, PeerReport, SessionReport};
+use super::tcp::TcpStats;
 
 /// Returns the statistics of sessions as text for Prometheus. Every sample has the labels
 /// `session`, which is the session's name, and `device`. If several sessions have the same labels,
@@ -58,6 +59,10 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
             let labels = labels.and("nic", &nic.nic);
             page.add(LANE, &labels.and("direction", "sent"), &nic.send);
             page.add(LANE, &labels.and("direction", "received"), &nic.recv);
+            // A plugin that does not show its connections has no figures of them.
+            if nic.tcp != TcpStats::default() {
+                page.add(TCP, &labels, &nic.tcp);
+            }
         }
         let mut names = UniqueNames::default();
         for peer in &report.peers {
@@ -206,6 +211,18 @@ const LANE: MetricTable<ChannelStats> = &[
         Counter, One(|it| it.gathered_bytes)),
 ];
 
+/// TCP connections over which the channels of a NIC send.
+#[rustfmt::skip]
+const TCP: MetricTable<TcpStats> = &[
+    ("tcpx_tcp_connections", "Open connections on which channels send.",
+        Gauge, One(|it| it.connections)),
+    ("tcpx_tcp_retransmits_total", "Segments that the kernel has sent again.",
+        Counter, One(|it| it.retransmits)),
+    ("tcpx_tcp_rtt_seconds", "Smoothed round-trip times of the open connections.",
+        Microseconds, ByLabel("of", &[
+            ("all", |it| it.rtt_us_sum), ("longest", |it| it.rtt_us_max)])),
+];
+
 /// State of a peer.
 #[rustfmt::skip]
 const PEER_STATE: MetricTable<PeerReport> = &[
@@ -238,7 +255,12 @@ mod tests {
 
     fn report(name: &str) -> SessionReport {
         let stats = |bytes| ChannelStats { bytes, posts: 3, ..ChannelStats::default() };
-        let channel = ChannelReport { nic: "eth1".into(), send: stats(10), recv: stats(u64::MAX) };
+        let channel = ChannelReport {
+            nic: "eth1".into(),
+            send: stats(10),
+            recv: stats(u64::MAX),
+            tcp: TcpStats::of_connection(2, 1_000_042),
+        };
         let peer = PeerReport {
             name: "a \"b\"\\\n".into(),
             state: "up".into(),
@@ -273,6 +295,8 @@ mod tests {
             // The number is written whole, though no double holds it.
             format!("tcpx_bytes_total{{{own},nic=\"eth1\",direction=\"received\"}} {}", u64::MAX),
             format!("tcpx_unpack_seconds_total{{{own}}} 1.500000001"),
+            format!("tcpx_tcp_retransmits_total{{{own},nic=\"eth1\"}} 2"),
+            format!("tcpx_tcp_rtt_seconds{{{own},nic=\"eth1\",of=\"longest\"}} 1.000042"),
             format!("tcpx_peer_operations{{{own},peer=\"a \\\"b\\\"\\\\\\n\"}} 4"),
         ] {
             assert!(page.lines().any(|it| it == line), "{line}\n{page}");

@@ -8,6 +8,7 @@ use tcpx_protocol::stats::{EagerStats, OneSidedStats};
 use super::ChannelStats;
 use super::alarm::AlarmReport;
 use super::stages::StageTimes;
+use super::tcp::TcpStats;
 
 /// Both lanes of one channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -19,6 +20,8 @@ pub struct ChannelReport {
     pub send: ChannelStats,
     /// Incoming chunks.
     pub recv: ChannelStats,
+    /// TCP connections over which chunks are sent.
+    pub tcp: TcpStats,
 }
 
 /// One peer.
@@ -33,6 +36,8 @@ pub struct PeerReport {
     pub chunk_bytes: u32,
     /// Whether the control link is encrypted.
     pub link_encrypted: bool,
+    /// TCP connection of the control link.
+    pub link_tcp: TcpStats,
     /// Number of sends that were matched, or sent eagerly.
     pub messages_sent: u64,
     /// Number of receives that were matched.
@@ -107,6 +112,7 @@ impl ReportSums {
                     self.nics.entry(channel.nic.clone()).or_insert(new)
                 }
             };
+            nic.tcp.add(&channel.tcp);
             for (sums, lane) in [
                 ([&mut self.total.send, &mut nic.send], &channel.send),
                 ([&mut self.total.recv, &mut nic.recv], &channel.recv),
@@ -222,6 +228,7 @@ mod tests {
             nic: nic.into(),
             send: ChannelStats { bytes, window_peak: peak, ..ChannelStats::default() },
             recv: ChannelStats { bytes: 2 * bytes, ..ChannelStats::default() },
+            tcp: TcpStats::of_connection(1, peak as u32),
         };
         let on_link = |messages, bytes| {
             let mut counted = EagerStats::default();

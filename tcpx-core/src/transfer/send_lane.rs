@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::plugin::comm::{NextCall, OpenComm, Request, SendComm};
 use crate::plugin::registrations::Registrations;
 use crate::stats::ChannelStats;
+use crate::stats::tcp::TcpStats;
 use crate::stats::watch::lane::{LaneState, LaneWatch};
 use crate::types::{CommId, PeerKey};
 
@@ -179,6 +180,11 @@ impl SendLane {
     /// Notes an event on one of the comm's descriptors.
     pub(crate) fn wake(&mut self) {
         self.comm.wake();
+    }
+
+    /// Returns the figures of the comm's connections.
+    pub(crate) fn tcp_stats(&self) -> TcpStats {
+        self.comm.tcp_stats()
     }
 
     /// Returns the time at which the lane may get further: soon, where no descriptor says when a

@@ -13,7 +13,7 @@
 //! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them;
 //!   `test_buffer`: writes them to memory, and verifies them there
 //! - `times`: the times of an end; `stages`: the breakdown of the time; `processor`: what it costs
-//!   processors; `nic_traffic`: by NIC
+//!   processors; `nic_traffic`: by NIC; `tcp`: retransmits and round-trip times
 //! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all;
 //!   `intervals`: sums while it is measured
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `rate_unit`,
@@ -53,6 +53,7 @@ mod session_path;
 mod stages;
 mod sweep;
 mod table;
+mod tcp;
 mod test_buffer;
 mod throughput;
 mod times;

@@ -21,6 +21,7 @@ use crate::plugin::Plugin;
 use crate::plugin::comm_label::CommLabel;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watch};
+use crate::stats::tcp::TcpStats;
 
 /// Number of consecutive answers of 2 from `test` that make a comm dead. The first ones may only
 /// mean that the peer has closed while its last bytes are still buffered here.
@@ -228,6 +229,11 @@ impl Readiness {
     /// Watches the comm's descriptors from now on.
     pub(super) fn watch(&mut self, watches: Vec<Watch>) {
         *self = Self { watches, next: NextCall::Now };
+    }
+
+    /// Returns the figures of the watched connections.
+    pub(super) fn tcp_stats(&self) -> TcpStats {
+        self.watches.iter().filter_map(Watch::tcp_stats).collect()
     }
 
     pub(super) fn is_watched(&self) -> bool {

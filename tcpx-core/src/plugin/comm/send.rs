@@ -17,6 +17,7 @@ use super::raw::{RawComm, Request, plugin_tag};
 use crate::error::{Phase, Result};
 use crate::plugin::Plugin;
 use crate::plugin::comm_label::{BlockingCall, CommLabel};
+use crate::stats::tcp::TcpStats;
 
 /// Sending end of a channel.
 #[derive(Debug)]
@@ -59,6 +60,11 @@ impl SendComm {
     /// Drives the comm. Returns true once, when the request is done.
     pub(crate) fn test(&mut self, request: Request) -> Result<bool> {
         self.raw.test(request, Phase::Send)
+    }
+
+    /// Returns the figures of the comm's connections, if the plugin has reported them.
+    pub(crate) fn tcp_stats(&self) -> TcpStats {
+        self.raw.readiness.tcp_stats()
     }
 
     /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.

@@ -37,6 +37,8 @@ pub(super) enum MetricKind {
     Seconds,
     /// Number that may grow and shrink.
     Gauge,
+    /// Time that may grow and shrink: microseconds, which are written as seconds.
+    Microseconds,
 }
 
 /// Readers of a metric's values.
@@ -76,6 +78,10 @@ impl Family {
                 let (seconds, nanos) = (value / 1_000_000_000, value % 1_000_000_000);
                 writeln!(self.samples, "{}{{{labels}}} {seconds}.{nanos:09}", self.name)
             }
+            MetricKind::Microseconds => {
+                let (seconds, micros) = (value / 1_000_000, value % 1_000_000);
+                writeln!(self.samples, "{}{{{labels}}} {seconds}.{micros:06}", self.name)
+            }
             MetricKind::Counter | MetricKind::Gauge => {
                 writeln!(self.samples, "{}{{{labels}}} {value}", self.name)
             }
@@ -111,7 +117,10 @@ impl Exposition {
     pub(super) fn into_text(self) -> String {
         let mut text = String::new();
         for Family { name, kind, help, samples } in self.families {
-            let kind = if matches!(kind, MetricKind::Gauge) { "gauge" } else { "counter" };
+            let kind = match kind {
+                MetricKind::Gauge | MetricKind::Microseconds => "gauge",
+                MetricKind::Counter | MetricKind::Seconds => "counter",
+            };
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
         }
         text

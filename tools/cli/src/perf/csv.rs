@@ -3,11 +3,12 @@
 use super::figures::{CaseFigures, Percentiles, Throughput};
 use super::processor::ProcessorFigures;
 use super::report::Report;
+use super::tcp::TcpFigures;
 
 /// Name of a field, and the function that fills it; empty where it does not apply.
 type Field = (&'static str, fn(&Report, &CaseFigures) -> String);
 
-const FIELDS: [Field; 28] = [
+const FIELDS: [Field; 31] = [
     ("op", |report, _| report.op.to_owned()),
     ("transport", |report, _| report.transport.clone()),
     ("memory", |report, _| report.memory.to_string()),
@@ -42,6 +43,9 @@ const FIELDS: [Field; 28] = [
     ("client_cores", |_, case| processor(case, |figures| figures.client_cores)),
     ("server_cores", |_, case| processor(case, |figures| figures.server_cores)),
     ("core_s_per_gb", |_, case| processor(case, |figures| figures.core_s_per_gb)),
+    ("retransmits", |_, case| tcp(case, |figures| figures.retransmits as f64)),
+    ("rtt_us_mean", |_, case| tcp(case, |figures| figures.rtt_us_mean)),
+    ("rtt_us_max", |_, case| tcp(case, |figures| figures.rtt_us_max as f64)),
 ];
 
 /// Returns the first line.
@@ -64,6 +68,10 @@ fn latency(case: &CaseFigures, pick: fn(&Percentiles) -> Option<f64>) -> String 
 
 fn processor(case: &CaseFigures, pick: fn(&ProcessorFigures) -> f64) -> String {
     text(case.processor.as_ref().map(pick))
+}
+
+fn tcp(case: &CaseFigures, pick: fn(&TcpFigures) -> f64) -> String {
+    text(case.tcp.as_ref().map(pick))
 }
 
 fn text(figure: Option<f64>) -> String {

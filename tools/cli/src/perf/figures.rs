@@ -11,6 +11,7 @@ use super::plan::{LARGE_BYTES, MAX_ITERATIONS, Mode};
 use super::processor::ProcessorFigures;
 use super::samples::{Samples, gb_per_s};
 use super::stages::StageShares;
+use super::tcp::TcpFigures;
 use super::times::CaseTimes;
 
 /// Least part of the receive's time that a send takes if it ends with its bytes at the receiver.
@@ -64,6 +65,8 @@ pub(super) struct CaseFigures {
     pub(super) ops_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) processor: Option<ProcessorFigures>,
+    /// Connections of both ends; `None` where the plugin does not show them.
+    pub(super) tcp: Option<TcpFigures>,
     /// Traffic of each NIC at this end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) nics: Vec<NicTraffic>,
@@ -160,7 +163,8 @@ impl CaseFigures {
         let verified = mismatch.is_none();
         let iterations = client.session_ns.len() as u64;
         let size_bytes = case.bytes;
-        let figures = Self { size_bytes, iterations, verified, mismatch, ..Self::default() };
+        let tcp = TcpFigures::new(&client.connections, &server.connections);
+        let figures = Self { size_bytes, iterations, verified, mismatch, tcp, ..Self::default() };
         if let Some(one_sided) = case.plan.mode.one_sided() {
             let operations = Turns::new(&case, one_sided).operations();
             let times = if one_sided.is_latency { client.session_ns.as_slice() } else { &[] };

@@ -7,6 +7,7 @@ use super::figures::{CaseFigures, IncastFigures, Throughput};
 use super::output::Output;
 use super::plan::Plan;
 use super::report::Report;
+use super::tcp::TcpFigures;
 use crate::failure::Failure;
 use crate::output::Progress;
 
@@ -100,6 +101,7 @@ fn case_of_all(clients: &[&CaseFigures]) -> Option<CaseFigures> {
         slowest_client_gb_per_s: medians().fold(f64::MAX, f64::min),
         fastest_client_gb_per_s: medians().fold(0.0, f64::max),
     });
+    all.tcp = TcpFigures::of_clients(clients.iter().map(|case| case.tcp));
     // The figures of one client do not hold for all.
     (all.sender, all.stages, all.client_receiver, all.receiver) = (None, None, None, None);
     (all.both_ways, all.nics, all.processor) = (None, Vec::new(), None);

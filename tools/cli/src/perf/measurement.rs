@@ -14,6 +14,7 @@ use super::plan::{MAX_ITERATIONS, Mode, NextIterations, OneSided, Plan};
 use super::processor::ProcessorFigures;
 use super::report::Report;
 use super::stages::StageTimes;
+use super::tcp::ConnectionCounts;
 use super::times::CaseTimes;
 use super::{bidirectional, latency, nic_traffic, notifications, one_sided, throughput};
 use crate::failure::Failure;
@@ -112,9 +113,10 @@ impl Measurement<'_> {
         let (mut last, mut intervals) = (None, None);
         while let Some(counted) = self.next(connected, begun)? {
             let case = self.parts.take(counted);
-            let before = StageTimes::of(connected.session);
+            let before = (StageTimes::of(connected.session), ConnectionCounts::of(connected));
             let mut times = self.part(connected, case)?;
-            times.stages = StageTimes::of(connected.session).since(&before);
+            times.stages = StageTimes::of(connected.session).since(&before.0);
+            times.connections = ConnectionCounts::of(connected).since(&before.1);
             times.is_interrupted = self.interrupts.has_come();
             // The time of a process that does other work as well says nothing about this one.
             if self.barrier.is_some() || self.plan.busy > 0 {

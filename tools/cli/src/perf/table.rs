@@ -70,6 +70,7 @@ pub(super) fn closing(report: &Report) -> String {
     let parts = cases
         .iter()
         .filter_map(|case| Some(processor(case)? + "\n"))
+        .chain(cases.iter().map(|case| tcp(case) + "\n"))
         .chain(cases.iter().filter_map(|case| Some(nics(case, report.unit)? + "\n")))
         .chain(cases.iter().filter_map(stages).map(|it| wrap(&it) + "\n"));
     text = parts.fold(text, |text, part| text + "\n" + part.trim_end());
@@ -179,6 +180,10 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
     if cases.iter().any(|case| case.processor.is_some()) {
         text += " core s/GB: seconds of a core, at both ends together, for 10^9 bytes.";
     }
+    if cases.iter().any(|case| case.tcp.is_some()) {
+        text += " retransmits: segments that the kernels of both ends have sent again; RTT: smoothed \
+                 round-trip time of the connections that carried the bytes.";
+    }
     if report.idle_ms > 0 {
         text += " The idle time is subtracted.";
     }
@@ -199,6 +204,18 @@ fn processor(case: &CaseFigures) -> Option<String> {
         ByteSize(case.size_bytes),
         figures.core_s_per_gb,
     ))
+}
+
+/// Returns what the kernels know of the connections of a case.
+fn tcp(case: &CaseFigures) -> String {
+    let size = ByteSize(case.size_bytes);
+    match &case.tcp {
+        Some(figures) => format!(
+            "{size}: retransmits {}, RTT: mean {:.0} us, longest {} us",
+            figures.retransmits, figures.rtt_us_mean, figures.rtt_us_max,
+        ),
+        None => format!("{size}: retransmits -, RTT -"),
+    }
 }
 
 /// Returns the traffic of each NIC, where there are several.
@@ -268,6 +285,7 @@ mod tests {
     use crate::perf::columns::TableShape;
     use crate::perf::plan::{Batch, Direction, OneSided};
     use crate::perf::stages::{StageShares, StageTimes};
+    use crate::perf::tcp::TcpFigures;
 
     #[test]
     fn no_table_is_wider_than_a_terminal() {
@@ -320,6 +338,14 @@ mod tests {
         let text = histogram(&CaseFigures { histogram: many, ..CaseFigures::default() });
         assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.ends_with("elsewhere        59"), "{text}");
+    }
+
+    #[test]
+    fn what_the_kernels_do_not_know_is_a_dash() {
+        let mut case = CaseFigures { size_bytes: 4096, ..CaseFigures::default() };
+        assert_eq!(tcp(&case), "4 KiB: retransmits -, RTT -");
+        case.tcp = Some(TcpFigures { retransmits: 3, rtt_us_mean: 41.6, rtt_us_max: 90 });
+        assert_eq!(tcp(&case), "4 KiB: retransmits 3, RTT: mean 42 us, longest 90 us");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::pattern::Mismatch;
 use super::processor::ProcessorTimes;
 use super::stages::StageTimes;
+use super::tcp::EndConnections;
 use crate::rendezvous::Message;
 use crate::session::RESULT_LIMIT;
 
@@ -24,6 +25,7 @@ pub(super) struct CaseTimes {
     pub(super) processor: Option<ProcessorTimes>,
     /// Breakdown of the session's time.
     pub(super) stages: StageTimes,
+    pub(super) connections: EndConnections,
     /// Whether this end was interrupted.
     pub(super) is_interrupted: bool,
     /// First wrong byte at this end, in words.
@@ -46,6 +48,7 @@ impl CaseTimes {
         self.raw_ns.extend(part.raw_ns);
         part.processor.into_iter().for_each(|times| self.count(times));
         self.stages.add(&part.stages);
+        self.connections.add(&part.connections);
         self.is_interrupted |= part.is_interrupted;
         self.mismatch = self.mismatch.take().or(part.mismatch);
     }

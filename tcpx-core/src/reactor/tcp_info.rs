@@ -1,12 +1,14 @@
 #![allow(unsafe_code)]
-//! State of a TCP connection in the kernel: whether the other host acknowledges sent bytes, and how
-//! many bytes the socket takes at once.
+//! State of a TCP connection in the kernel: whether the other host acknowledges sent bytes, how
+//! many bytes the socket takes at once, retransmits and round-trip times.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of, size_of_val};
 use std::net::TcpStream;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+
+use crate::stats::tcp::TcpStats;
 
 /// Number of unanswered probes of a closed window that is significant. A host answers no two probes
 /// within half a second. The second probe is sooner than that, and often stays unanswered.
@@ -19,7 +21,15 @@ pub(crate) fn overdue(stream: &TcpStream) -> io::Result<Option<Duration>> {
     Ok(is_waiting.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into())))
 }
 
-fn tcp_info(stream: &TcpStream) -> io::Result<libc::tcp_info> {
+/// Returns the figures of a connection on which bytes were sent. `None`: none were, or the
+/// descriptor is no TCP connection.
+pub(crate) fn stats(stream: impl AsFd) -> Option<TcpStats> {
+    let info = tcp_info(stream).ok().filter(|info| info.tcpi_data_segs_out > 0)?;
+    Some(TcpStats::of_connection(info.tcpi_total_retrans, info.tcpi_rtt))
+}
+
+fn tcp_info(stream: impl AsFd) -> io::Result<libc::tcp_info> {
+    let stream = stream.as_fd();
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the descriptor is open as long as `stream` lives. The system writes at most `bytes`
@@ -49,7 +59,7 @@ const NUMBERS: usize = SEND_QUEUED + 1;
 /// Returns how many bytes the next write is likely to take. The system counts its own bookkeeping
 /// too. So a write may take somewhat less, or one piece of some KiB more. `None`: the system does
 /// not say.
-pub(super) fn of(stream: &TcpStream) -> Option<u64> {
+pub(crate) fn of(stream: &TcpStream) -> Option<u64> {
     let mut numbers = [0u32; NUMBERS];
     let mut bytes = size_of_val(&numbers) as libc::socklen_t;
     // SAFETY: the descriptor is open as long as `stream` lives. The system writes at most `bytes`
@@ -106,6 +116,22 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(overdue(&stream).unwrap(), None, "nothing was sent");
+    }
+
+    #[test]
+    fn only_a_connection_on_which_bytes_were_sent_has_figures() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut reader, _) = listener.accept().unwrap();
+        assert_eq!(stats(&stream), None);
+        let (local, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(stats(local), None, "it is no TCP connection");
+        stream.write_all(&[7; 8]).unwrap();
+        reader.read_exact(&mut [0; 8]).unwrap();
+        until("the bytes are acknowledged", || overdue(&stream).unwrap().is_none());
+        let found = stats(&stream).unwrap();
+        assert!(found.connections == 1 && found.rtt_us_max > 0, "{found:?}");
+        assert_eq!(stats(&reader), None, "it has only received");
     }
 
     #[test]
