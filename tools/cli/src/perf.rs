@@ -14,8 +14,8 @@
 //!   `test_buffer`: writes them to memory, and verifies them there
 //! - `times`: the times of an end; `stages`: the breakdown of the time; `processor`: what it costs
 //!   processors; `nic_traffic`: by NIC; `tcp`: retransmits and round-trip times
-//! - `samples`, `histogram`: statistics of times; `figures`: of one size; `report`: of all;
-//!   `intervals`: sums while it is measured
+//! - `samples`, `histogram`, `rates`: statistics of times; `figures`: of one size; `report`: of
+//!   all; `intervals`: sums while it is measured
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `rate_unit`,
 //!   `wrapping`
 
@@ -46,6 +46,7 @@ mod plan;
 mod posts;
 mod processor;
 mod rate_unit;
+mod rates;
 mod report;
 mod run;
 mod samples;

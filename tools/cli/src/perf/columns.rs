@@ -1,8 +1,9 @@
 //! Columns of the table: the figures that differ from size to size.
 
-use super::figures::{CaseFigures, OneSidedFigures, Percentiles, Throughput};
+use super::figures::{CaseFigures, OneSidedFigures};
 use super::plan::Mode;
 use super::rate_unit::RateUnit;
+use super::rates::{Percentiles, Throughput};
 use super::wrapping::COLUMNS;
 use crate::input::ByteSize;
 

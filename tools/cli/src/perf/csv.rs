@@ -1,7 +1,8 @@
 //! Report for spreadsheets: a line for each size.
 
-use super::figures::{CaseFigures, Percentiles, Throughput};
+use super::figures::CaseFigures;
 use super::processor::ProcessorFigures;
+use super::rates::{Percentiles, Throughput};
 use super::report::Report;
 use super::tcp::TcpFigures;
 

@@ -12,8 +12,9 @@ mod scale;
 use chart::{BarPlot, LinePlot, Series};
 use label::{escape, label};
 
-use super::figures::{CaseFigures, Percentiles, Throughput};
+use super::figures::CaseFigures;
 use super::rate_unit::RateUnit;
+use super::rates::{Percentiles, Throughput};
 use super::report::Report;
 use super::table;
 use crate::input::ByteSize;

@@ -3,9 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::barrier::Barrier;
-use super::figures::{CaseFigures, IncastFigures, Throughput};
+use super::figures::{CaseFigures, IncastFigures};
 use super::output::Output;
 use super::plan::Plan;
+use super::rates::Throughput;
 use super::report::Report;
 use super::tcp::TcpFigures;
 use crate::failure::Failure;

@@ -78,7 +78,7 @@ impl Intervals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::figures::Throughput;
+    use crate::perf::rates::Throughput;
 
     #[test]
     fn an_interval_sums_its_parts_and_the_last_one_is_what_is_left() {

@@ -12,6 +12,7 @@ use super::intervals::Intervals;
 use super::output::Output;
 use super::plan::{MAX_ITERATIONS, Mode, NextIterations, OneSided, Plan};
 use super::processor::ProcessorFigures;
+use super::rates::Throughput;
 use super::report::Report;
 use super::stages::StageTimes;
 use super::tcp::ConnectionCounts;
@@ -137,8 +138,7 @@ impl Measurement<'_> {
             self.output.interval(self.report, &interval, self.progress)?;
         }
         let mut figures = CaseFigures::new(case, connected.channels, &client, &server);
-        let ways = if case.plan.mode == Mode::Bidirectional { 2 } else { 1 };
-        let bytes = ways * case.total_bytes() * figures.iterations;
+        let bytes = figures.rate().map_or(0, Throughput::total_bytes);
         figures.processor = ProcessorFigures::new(bytes, client.processor, server.processor);
         figures.count_operations(case.plan.mode.one_sided().map_or(1, |it| it.descriptors));
         figures.nics = nic_traffic::since(

@@ -55,7 +55,8 @@ fn processor_ns() -> u64 {
 /// What both ends cost their processors, for one size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ProcessorFigures {
-    /// Cores that an end keeps busy, from "go" until its bytes are sent or in place.
+    /// Cores that an end keeps busy, from "go" until its bytes are sent or in place, or until the
+    /// client's operations are done.
     pub(super) client_cores: f64,
     pub(super) server_cores: f64,
     /// Seconds of a core at both ends together for 10^9 bytes.

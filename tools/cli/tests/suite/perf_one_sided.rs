@@ -11,6 +11,19 @@ fn assert_percentiles(times: &Value, percentiles: &[&str]) {
     assert!(figure("min") > 0.0 && times.as_object().unwrap().len() == names.len(), "{times}");
 }
 
+/// Both ends cost processor time: about as many core seconds for a GB as cores by GB a second. The
+/// ends' clocks run for different times, so not exactly as many; an iteration has hundreds of
+/// operations, so one that counts as a single one is found out.
+fn assert_costs(object: &Value) {
+    let figure = |name: &str| object["processor"][name].as_f64().unwrap();
+    assert!(figure("client_cores") > 0.0 && figure("server_cores") > 0.0, "{object}");
+    let cores = figure("client_cores") + figure("server_cores");
+    let rate = |name: &str| object["initiator"][name].as_f64().unwrap();
+    let (least, most) = (cores / rate("gb_per_s_max"), cores / rate("gb_per_s_min"));
+    let cost = figure("core_s_per_gb");
+    assert!(0.05 * least <= cost && cost <= 20.0 * most, "{least} to {most}: {object}");
+}
+
 /// Streams operations, and expects as many of them as a turn has: `depth` at once, in `rounds`
 /// rounds. An iteration has 256 MiB, or 256 rounds.
 fn stream(op: &str, flags: &[&str], depth: u64, rounds: u64) {
@@ -22,6 +35,7 @@ fn stream(op: &str, flags: &[&str], depth: u64, rounds: u64) {
     assert!(object["initiator"]["gb_per_s_median"].as_f64().unwrap() > 0.0, "{object}");
     assert_eq!(object["initiator"]["iteration_ms"].as_array().unwrap().len(), 2);
     assert!(object["repost_us"]["p50"].as_f64().unwrap() > 0.0, "{object}");
+    assert_costs(&object);
     for name in ["receiver", "sender", "operation_us", "time_ratio_to_one_range", "stages"] {
         assert!(object.get(name).is_none(), "{name}: {object}");
     }

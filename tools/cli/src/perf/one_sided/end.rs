@@ -89,6 +89,13 @@ impl<'a> OneSidedEnd<'a> {
         self.turns.all().enumerate().flat_map(turn).collect()
     }
 
+    /// Returns whether the processor time of this turn counts: that of many operations under way,
+    /// as the plan has them.
+    pub(super) fn costs_count(&self, turn: &Turn) -> bool {
+        let is_stream = !self.turns.is_latency && turn.layout == Layout::Ranges;
+        is_stream && self.case.is_counted(turn.iterations.start)
+    }
+
     /// Returns the turn that posts one operation again and again.
     pub(super) fn repost_turn(&self) -> Turn {
         let payload = self.payload(MAX_PATHS * self.case.iterations, 1);

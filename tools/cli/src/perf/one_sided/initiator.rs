@@ -10,6 +10,7 @@ use crate::failure::Failure;
 use crate::output::Progress;
 use crate::perf::pattern::{Content, Mismatch};
 use crate::perf::plan::{Direction, Go};
+use crate::perf::processor::{ProcessorTimes, Stopwatch};
 use crate::perf::samples::nanos;
 use crate::perf::times::CaseTimes;
 use crate::rendezvous::SessionLink;
@@ -29,14 +30,20 @@ pub(super) fn measure(
             Layout::Ranges => (&ranges, &mut times.session_ns),
             Layout::Whole => (&whole, &mut times.large_ns),
         };
+        let mut processor = None;
         let nanos = run_turn(link, end, turn, || match end.turns.is_latency {
             true => one_by_one(end, turn, operations),
-            false => stream(end, operations).map(|nanos| vec![nanos]),
+            false => {
+                let time = stream(end, operations)?;
+                processor = Some(time).filter(|_| end.costs_count(turn));
+                Ok(vec![time.elapsed_ns])
+            }
         });
         let (nanos, mismatch) = nanos?;
         let is_counted = |(iteration, _): &(u64, u64)| end.case.is_counted(*iteration);
         let measured = turn.iterations.clone().zip(nanos).filter(is_counted);
         series.extend(measured.map(|(_, nanos)| nanos));
+        processor.into_iter().for_each(|time| times.count(time));
         times.note(mismatch, turn.iterations.start, turn.payload.bytes, "reads");
         if turn.layout == Layout::Ranges {
             progress.steps(end.case.counted_of(&turn.iterations));
@@ -109,10 +116,10 @@ fn one_by_one(
     turn.iterations.clone().zip(operations).map(time).collect()
 }
 
-/// Returns the time of all operations of a turn, in ns. One operation for each slot is under way;
-/// the oldest is waited for.
-fn stream(end: &OneSidedEnd<'_>, operations: &[Operation]) -> Result<u64, Failure> {
-    let start = Instant::now();
+/// Returns the times of all operations of a turn. One operation for each slot is under way; the
+/// oldest is waited for.
+fn stream(end: &OneSidedEnd<'_>, operations: &[Operation]) -> Result<ProcessorTimes, Failure> {
+    let watch = Stopwatch::start();
     for round in 0..end.turns.rounds {
         for operation in operations {
             if round > 0 {
@@ -124,7 +131,7 @@ fn stream(end: &OneSidedEnd<'_>, operations: &[Operation]) -> Result<u64, Failur
     for operation in operations {
         end.buffer.budget.wait_operation(operation)?;
     }
-    Ok(nanos(start.elapsed()))
+    Ok(watch.read())
 }
 
 /// Returns the processor time that each post takes of this thread, in ns.

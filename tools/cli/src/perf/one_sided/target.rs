@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output::Progress;
 use crate::perf::pattern::Content;
 use crate::perf::plan::{Direction, Go};
+use crate::perf::processor::{ProcessorTimes, Stopwatch};
 use crate::perf::times::CaseTimes;
 use crate::rendezvous::SessionLink;
 
@@ -27,7 +28,10 @@ pub(super) fn serve(
     link.send(&ExportedKey(key.serialize().to_vec()))?;
     let mut times = CaseTimes::default();
     for turn in end.turns() {
-        serve_turn(link, end, &turn, &mut times)?;
+        let time = serve_turn(link, end, &turn, &mut times)?;
+        if end.costs_count(&turn) {
+            times.count(time);
+        }
         if turn.layout == Layout::Ranges {
             progress.steps(end.case.counted_of(&turn.iterations));
         }
@@ -44,22 +48,25 @@ pub(super) fn serve(
     Ok(times)
 }
 
-/// Waits for the end of a turn, while the session serves its operations.
+/// Waits for the end of a turn, while the session serves its operations. Returns the times until
+/// then.
 fn serve_turn(
     link: &mut SessionLink<'_>,
     end: &OneSidedEnd<'_>,
     turn: &Turn,
     times: &mut CaseTimes,
-) -> Result<(), Failure> {
+) -> Result<ProcessorTimes, Failure> {
     let is_written = end.one_sided.direction == Direction::Write;
     if is_written {
         end.buffer.write(Content::Poison, turn.payload)?;
     }
+    let watch = Stopwatch::start();
     link.send(&Go)?;
     let TurnEnd = link.receive()?;
+    let time = watch.read();
     if is_written {
         let mismatch = end.buffer.check(turn.payload)?;
         times.note(mismatch, turn.iterations.start, turn.payload.bytes, "writes");
     }
-    Ok(())
+    Ok(time)
 }
