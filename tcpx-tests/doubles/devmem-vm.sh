@@ -14,8 +14,8 @@
 #
 # What it needs is fetched from the machine's own Debian mirror and kept, 1 GB, in TCPX_DEVMEM_VM, or devmem-vm in the
 # target directory. Where that cannot be done, it prints "skipped: " and the reason, and the exit status is 0;
-# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (1200, and 2400 with --whole),
-# which takes a third of that where nothing runs beside it.
+# TCPX_TEST_REQUIRE=devmem makes a failure of it. TCPX_DEVMEM_VM_SECONDS bounds the guest's life (2400, and 4800 with --whole),
+# which takes a sixth of that where nothing runs beside it.
 set -euo pipefail
 . "$(dirname "$0")/../../tools/scripts/usage.sh"
 cd "$(dirname "$0")/../.."
@@ -159,7 +159,7 @@ programs=()
 names=()
 script=tcpx-tests/doubles/devmem-vm/runner
 rules=some
-seconds=1200
+seconds=2400
 case ${1:-} in
 --prepare)
     prepare
@@ -168,7 +168,7 @@ case ${1:-} in
     ;;
 --whole)
     rules=all
-    seconds=2400
+    seconds=4800
     shift
     ;;
 --shell)

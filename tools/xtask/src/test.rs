@@ -272,7 +272,10 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<String, Box<dyn Error
         (main.collect::<std::io::Result<Vec<_>>>(), parallel.join())
     });
     let mut finished = main?;
-    for (ended, printed) in parallel.map_err(|_| "the thread of the parallel steps panicked")?? {
+    let mut parallel = parallel.map_err(|_| "the thread of the parallel steps panicked")??;
+    // A failure stands at the end, where it is looked for.
+    parallel.sort_by_key(|(ended, _)| !ended.is_good);
+    for (ended, printed) in parallel {
         print_line(&format!("\n== {}, which ran in parallel", ended.name));
         print_line(&String::from_utf8_lossy(&printed));
         finished.push(ended);
