@@ -2,9 +2,9 @@
 //! have asked before.
 //!
 //! A thread that asks for progress while another one leads asks the system as well, because the
-//! leader may have no processor to run on. The progress thread stands back as long as the program
-//! asks at least every 50 µs, or waits for a fifth of its time. A program with an event loop of its
-//! own waits on the same set of descriptors ([`EventSet`]).
+//! leader may have no processor to run on. The progress thread stands back while the program
+//! waits, and as long as it asks at least every 50 µs or waits for a fifth of its time. A program
+//! with an event loop of its own waits on the same set of descriptors ([`EventSet`]).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;

@@ -26,10 +26,12 @@ impl SharedEngine {
             let mut since = Instant::now();
             let check = |_: &mut Engine| {
                 let asked_often = self.query_rate.is_frequent(&mut since, Instant::now());
-                let is_over = asked_often || stopped.load(Ordering::SeqCst);
+                let is_over =
+                    asked_often || self.waiters.is_any() || stopped.load(Ordering::SeqCst);
                 Ok(if is_over { Poll::Ready(()) } else { Poll::Pending })
             };
-            self.thread_leads.store(true, Ordering::Relaxed);
+            // Before the first look at the waits: see `take_over`.
+            self.thread_leads.store(true, Ordering::SeqCst);
             let limit = WaitLimit::unlimited();
             let served = self.lead_or_listen(&self.changed, limit, check, |_, _, _| Error::Closed);
             self.thread_leads.store(false, Ordering::Relaxed);
@@ -123,6 +125,7 @@ impl SharedEngine {
             if matches!(seen, Ok(Poll::Pending)) && !limit.is_over(now) {
                 // The call has only checked. A notification would end its own wait.
                 drop(engine);
+                self.take_over();
                 listening.wait(limit.clamp(LONGEST_WAIT, now));
                 continue;
             }
@@ -131,6 +134,15 @@ impl SharedEngine {
                 Poll::Ready(value) => Ok(value),
                 Poll::Pending => Err(on_deadline(&mut engine, limit.waited(now), now)),
             };
+        }
+    }
+
+    /// Ends the lead of the progress thread, if a thread of the program waits: what that thread
+    /// waits for then wakes one thread instead of two.
+    fn take_over(&self) {
+        // Either the progress thread sees the wait before it pauses, or this thread sees its lead.
+        if self.waiters.is_any() && self.thread_leads.load(Ordering::SeqCst) {
+            self.poller.wake();
         }
     }
 

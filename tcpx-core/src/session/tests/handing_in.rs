@@ -281,3 +281,22 @@ fn the_progress_thread_stands_back_while_the_program_polls() {
     back.wait(Some(PATIENCE)).expect("the thread makes the rounds again");
     assert!(left.shared.is_led());
 }
+
+#[test]
+fn a_thread_that_waits_takes_the_lead_of_the_progress_thread() {
+    let [left, right] = [true, false].map(|thread| open(soft().progress_thread(thread)));
+    connect(&left, &right);
+    until("the thread begins", || left.shared.is_led());
+    let shared = &left.shared;
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| left.wait_notifications(&mut Vec::new(), 1, Some(PATIENCE)));
+        until("the wait leads", || shared.is_led() && !shared.thread_leads.load(Ordering::Relaxed));
+        right.notify("left", b"news").expect("it is up");
+        until("it comes", || {
+            right.progress();
+            waiting.is_finished()
+        });
+        waiting.join().expect("no panic").expect("it came in time");
+    });
+    until("the progress thread leads again", || shared.thread_leads.load(Ordering::Relaxed));
+}
