@@ -155,7 +155,7 @@ impl Peer {
         let mut connection = Connection::new(key, name, link, policy, agreed, now, session);
         connection.watch(&session.poller);
         if agreement.on_demand {
-            connection.log_up(agreement);
+            connection.log_up(cx);
         }
         self.pending.hand_over(&mut connection);
         self.state = ConnectionState::Linked(Box::new(connection));
@@ -367,10 +367,17 @@ impl Peer {
         self.connection()?.setup.as_ref()?.pending_accept(time, now)
     }
 
-    /// Adds what was received on its open channels.
-    pub(crate) fn add_received(&self, sum: &mut ChannelStats) {
-        let lanes = self.connection().map(|connection| connection.recv_lanes.iter());
-        lanes.into_iter().flatten().for_each(|lane| sum.add(&lane.stats));
+    /// Adds what was sent, and received, on its open channels.
+    pub(crate) fn add_moved(&self, [sent, received]: &mut [ChannelStats; 2]) {
+        if let Some(connection) = self.connection() {
+            connection.send_lanes.iter().for_each(|lane| sent.add(&lane.stats));
+            connection.recv_lanes.iter().for_each(|lane| received.add(&lane.stats));
+        }
+    }
+
+    /// Returns the NIC of each of its channels.
+    pub(crate) fn nics(&self) -> &[Arc<str>] {
+        self.connection().map_or(&[], |connection| &connection.record.nics)
     }
 
     /// Adds what has ended with this peer since the last time.

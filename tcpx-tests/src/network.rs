@@ -283,6 +283,15 @@ impl Network {
         }
         Ok(())
     }
+
+    /// Lets so much of a second's packets through to `right`, and loses the rest.
+    ///
+    /// # Errors
+    /// What `nft` said.
+    pub fn limit(&self, megabytes_per_second: u32) -> Result<(), String> {
+        let over = format!("limit rate over {megabytes_per_second} mbytes/second burst 1 mbytes");
+        filter(&self.right(), &[format!("{over} drop")])
+    }
 }
 
 fn enter(host: &str) -> Result<(), String> {

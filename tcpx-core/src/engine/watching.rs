@@ -22,13 +22,14 @@ use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarm;
 use crate::stats::watch::CheckTiming;
 use crate::stats::watch::checks::is_slow;
+use crate::stats::watch::speed::{NicSample, SlowBlock, SpeedSample};
 use crate::transfer::transfer_cell::TransferCell;
 use crate::types::PeerKey;
 
 impl Engine {
     /// Checks everything that was not idle at the last check, if it is time.
     pub(super) fn look(&mut self, now: Instant) {
-        let SessionWatch { schedule, troubles, alarms } = &mut self.watch;
+        let SessionWatch { schedule, alarms, .. } = &mut self.watch;
         let timing = schedule.next(now);
         if timing == CheckTiming::NotDue {
             return;
@@ -42,20 +43,27 @@ impl Engine {
                 peer.watch(&look, alarms);
             }
         }
-        let (memory, backend) = (self.resources.session.memory.kind(), self.unpacking.backend());
-        let received = || {
-            let mut received = ChannelStats::default();
-            self.peers.values().for_each(|peer| peer.add_received(&mut received));
-            received
-        };
-        let is_slow = is_slow(memory, backend, received);
-        troubles.set(Alarm::SlowBackend, is_slow, alarms, None, || {
-            format!("backend {backend}, chosen because {}", self.unpacking.why())
-        });
+        self.check_speed();
         self.check_data_paths(&watched, now);
         let Self { agenda, peers, .. } = self;
         agenda.watch_on(watched, |key| peers.get(key).is_none_or(Peer::is_idle));
         self.check_calls(now);
+    }
+
+    /// Checks how fast the bytes of all peers are unpacked, and move.
+    fn check_speed(&mut self) {
+        let SessionWatch { troubles, alarms, speed, .. } = &mut self.watch;
+        let (memory, backend) = (self.resources.session.memory.kind(), self.unpacking.backend());
+        let mut moved = [ChannelStats::default(); 2];
+        self.peers.values().for_each(|peer| peer.add_moved(&mut moved));
+        let is_slow = is_slow(memory, backend, &moved[1]);
+        troubles.set(Alarm::SlowBackend, is_slow, alarms, None, || {
+            format!("backend {backend}, chosen because {}", self.unpacking.why())
+        });
+        let sample = SpeedSample { moved: moved.map(|sum| sum.bytes), stages: self.stages.times() };
+        let below = speed.check(sample, || NicSample::of(self.peers.values().flat_map(Peer::nics)));
+        let seen = || below.map_or_else(String::new, SlowBlock::to_string);
+        troubles.set(Alarm::BelowNic, below.is_some(), alarms, None, seen);
     }
 
     /// Ends peers whose data path is cut, of these.

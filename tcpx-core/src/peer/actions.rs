@@ -20,6 +20,7 @@ use super::resources::{Ledger, Resources};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::reactor::poller::Target;
+use crate::stats::watch::speed::NicSample;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
@@ -205,18 +206,31 @@ impl Connection {
             let window = options.recv_window;
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }
-        match self.protocol.agreement() {
-            Agreement { on_demand: true, channels, .. } => {
-                tracing::info!(peer = %self.name, channels, "channels are open");
-            }
-            agreement => self.log_up(agreement),
-        }
+        self.log_up(cx);
         Ok(())
     }
 
-    pub(super) fn log_up(&self, agreement: Agreement) {
-        let Agreement { channels, chunk_bytes, is_encrypted, .. } = agreement;
-        tracing::info!(peer = %self.name, channels, chunk_bytes, is_encrypted, "peer is up");
+    /// Logs what carries the bytes of this peer: once when it is up, and once more when channels
+    /// that were not made at once are open.
+    pub(super) fn log_up(&self, cx: &Resources) {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        let Agreement { channels, chunk_bytes, is_encrypted, .. } = self.protocol.agreement();
+        let transport = cx.session.plugin.transport_name(&cx.session.memory);
+        let what = if self.send_lanes.is_empty() {
+            "peer is up: channels are made when they are needed".to_owned()
+        } else {
+            format!(
+                "peer is up: channels are open, over {}",
+                NicSample::of(self.record.nics.iter())
+            )
+        };
+        let (from, to) =
+            (self.link.local_ip().map(tracing::field::display), self.link.peer_address());
+        tracing::info!(
+            peer = %self.name, from, to, transport, channels, chunk_bytes, is_encrypted, "{what}"
+        );
     }
 
     /// Warns once of a refusal that the operator should check.

@@ -14,6 +14,7 @@ pub(crate) enum Alarm {
     PagesDraining,
     Stuck,
     AllZero,
+    BelowNic,
     SlowBackend,
     UnpackBehind,
     Starved,
@@ -22,11 +23,12 @@ pub(crate) enum Alarm {
 
 impl Alarm {
     /// Every kind, in the order of the diagnoses' ids.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::NicDown,
         Self::PagesDraining,
         Self::Stuck,
         Self::AllZero,
+        Self::BelowNic,
         Self::SlowBackend,
         Self::UnpackBehind,
         Self::Starved,
@@ -40,6 +42,7 @@ impl Alarm {
             Self::PagesDraining => &requests::PAGES_LEAKED,
             Self::Stuck => &transfer::TRANSFER_STUCK,
             Self::AllZero => &transfer::PAYLOAD_ALL_ZERO,
+            Self::BelowNic => &transfer::BANDWIDTH_LOW,
             Self::SlowBackend => &transfer::UNPACK_BACKEND_SLOW,
             Self::UnpackBehind => &transfer::UNPACK_IS_BOTTLENECK,
             Self::Starved => &transfer::CHANNEL_STARVED,
@@ -133,7 +136,7 @@ mod tests {
     fn every_kind_has_an_id_of_its_own_in_order() {
         let ids: Vec<u16> =
             Alarm::ALL.iter().map(|alarm| alarm.diagnosis().code.number()).collect();
-        assert_eq!(ids, [302, 815, 902, 904, 913, 914, 915, 916]);
+        assert_eq!(ids, [302, 815, 902, 904, 906, 913, 914, 915, 916]);
         for (index, alarm) in Alarm::ALL.iter().enumerate() {
             assert_eq!(*alarm as usize, index);
         }

@@ -6,6 +6,7 @@
 //!   found, and first chunks that arrive as zeros.
 //! - [`lane`]: a lane whose chunks do not move, or that waits for unpacking or for the network.
 //! - [`pages`]: bounce pages that the plugin never uses again.
+//! - [`speed`]: a session that is slower than its NICs.
 //!
 //! The data path pays for two of them. It remembers one in four bounce pages (`pages`). It also
 //! checks the first chunks of a lane if the CPU can read the memory (`checks`).
@@ -13,9 +14,11 @@
 pub(crate) mod checks;
 pub(crate) mod lane;
 pub(crate) mod pages;
+pub(crate) mod speed;
 
 use std::time::{Duration, Instant};
 
+use self::speed::SpeedWatch;
 use crate::stats::alarm::{Alarms, Troubles};
 
 /// Interval between two checks of the counters.
@@ -68,6 +71,7 @@ pub(crate) struct SessionWatch {
     pub(crate) schedule: CheckSchedule,
     pub(crate) troubles: Troubles,
     pub(crate) alarms: Alarms,
+    pub(crate) speed: SpeedWatch,
 }
 
 #[cfg(test)]

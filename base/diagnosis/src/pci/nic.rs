@@ -63,6 +63,33 @@ impl Nic {
     }
 }
 
+/// What the kernel says of a network interface in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NicUse {
+    /// Speed in Mbit/s. `None`: the kernel does not know it.
+    pub speed_mbps: Option<u32>,
+    /// Bytes sent, and received, since the interface was made.
+    pub bytes: [u64; 2],
+}
+
+/// Returns what the network interface of this name has moved, and its speed. Reads three files.
+#[must_use]
+pub fn nic_use(root: &Path, name: &str) -> NicUse {
+    let (tree, at) = (Tree::new(root), Path::new(INTERFACES).join(name));
+    let counter = |file: &str| {
+        let count = tree.number(at.join("statistics").join(file));
+        count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+    };
+    NicUse { speed_mbps: speed_mbps(&tree, &at), bytes: [counter("tx_bytes"), counter("rx_bytes")] }
+}
+
+fn speed_mbps(tree: &Tree<'_>, at: &Path) -> Option<u32> {
+    let speed = tree.number(at.join("speed")).and_then(|speed| u32::try_from(speed).ok());
+    // A driver that does not know gives 0 or all ones.
+    speed.filter(|&speed| speed > 0 && speed < u32::MAX)
+}
+
 /// Returns a finding if the network interface of this name is down. Reads one file.
 #[must_use]
 pub fn nic_down(root: &Path, name: &str) -> Option<Finding> {
@@ -83,7 +110,7 @@ fn read(tree: &Tree<'_>, at: &Path, name: String, addresses: &[(String, Ipv4Addr
         ifindex: positive("ifindex").unwrap_or(0),
         pci_path: device.as_deref().and_then(PciPath::parse),
         is_pci_function: last.is_some_and(is_bus_id),
-        speed_mbps: positive("speed").filter(|&speed| speed > 0),
+        speed_mbps: speed_mbps(tree, at),
         mtu: positive("mtu"),
         ipv4: addresses
             .iter()

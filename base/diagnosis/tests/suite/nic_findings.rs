@@ -30,6 +30,23 @@ fn a_data_nic_without_a_pci_device() {
     );
 }
 
+#[test]
+fn what_a_nic_has_moved_and_how_fast_it_is() {
+    let tree = HostTree::healthy();
+    let read = |speed: &str| {
+        tree.write("/sys/class/net/eth1/speed", speed);
+        tcpx_diagnosis::pci::nic_use(tree.root(), "eth1")
+    };
+    tree.write("/sys/class/net/eth1/statistics/tx_bytes", "17\n");
+    tree.write("/sys/class/net/eth1/statistics/rx_bytes", "18446744073709551615\n");
+    assert_eq!(read("200000\n").speed_mbps, Some(200_000));
+    assert_eq!(read("200000\n").bytes, [17, 0]);
+    for unknown in ["-1\n", "0\n", "4294967295\n", ""] {
+        assert_eq!(read(unknown).speed_mbps, None, "{unknown:?}");
+    }
+    assert_eq!(tcpx_diagnosis::pci::nic_use(tree.root(), "eth77"), Default::default());
+}
+
 /// Adds a data NIC at `pci` with an address of its own.
 fn with_extra_nic(pci: &str) -> HostTree {
     let mut tree = HostTree::healthy();

@@ -13,16 +13,12 @@ const ENOUGH_CHUNKS: u64 = 64;
 const MANY_COPIES: u64 = 8;
 
 /// Returns whether the chunks received so far were unpacked slowly. Ordinary memory has no backend
-/// faster than a plain copy, so there the received bytes are not summed.
-pub(crate) fn is_slow(
-    memory: MemoryKind,
-    backend: Backend,
-    received: impl FnOnce() -> ChannelStats,
-) -> bool {
+/// faster than a plain copy.
+pub(crate) fn is_slow(memory: MemoryKind, backend: Backend, received: &ChannelStats) -> bool {
     if memory == MemoryKind::Host {
         return false;
     }
-    let ChannelStats { chunks, fragments, fragments_merged, .. } = received();
+    let ChannelStats { chunks, fragments, fragments_merged, .. } = *received;
     if chunks < ENOUGH_CHUNKS || fragments == 0 {
         return false;
     }
@@ -137,7 +133,7 @@ mod tests {
             (GPU, Backend::Kernel, received(1000, 128), false),
             (MemoryKind::Host, Backend::Host, received(1000, 128), false),
         ] {
-            assert_eq!(is_slow(memory, backend, || received), expected, "{backend} {received:?}");
+            assert_eq!(is_slow(memory, backend, &received), expected, "{backend} {received:?}");
         }
     }
 
@@ -145,7 +141,7 @@ mod tests {
     fn what_needs_no_unpacking_is_not_slow() {
         let direct = ChannelStats { chunks: 1000, ..ChannelStats::default() };
         assert!(
-            !is_slow(GPU, Backend::Host, || direct),
+            !is_slow(GPU, Backend::Host, &direct),
             "host memory is received straight into place"
         );
     }
