@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tcpx_core::{
-    Access, Device, Error, ExportOptions, MemoryAddress, MemoryId, RemoteAccess, RemoteKey,
+    Access, Device, Error, ExportOptions, MemoryAddress, MemoryId, RegistrationProblem,
+    RemoteAccess, RemoteKey,
 };
 
 use crate::errors::{closed, read_only, to_python};
@@ -124,6 +125,17 @@ impl Memory {
     /// Raises `BadMemory` for memory that nothing can be received into.
     fn check_writable(&self) -> PyResult<()> {
         if self.place.is_read_only { Err(read_only()) } else { Ok(()) }
+    }
+
+    /// Raises `BadMemory` for memory that the session neither sends nor receives by tag.
+    fn check_tagged(&self) -> PyResult<()> {
+        let Device::Gpu(gpu) = self.place.device else { return Ok(()) };
+        let registration = self.registration()?;
+        if !registration.shared.session.options().all_devices {
+            return Ok(());
+        }
+        let problem = RegistrationProblem::GpuByTag { gpu };
+        Err(to_python(&Error::Registration { id: Some(registration.id), problem }))
     }
 
     /// Makes a mark in a stream of the memory's GPU. Returns None for memory of the host, and where

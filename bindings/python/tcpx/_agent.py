@@ -226,8 +226,9 @@ class Agent:
         """Sends memory to the peer's receive with the same tag and size: done when it may be reused.
 
         `object` is as `local` of `read`, except that it is no list. Equal tags match in the order
-        of posting. An agent of all devices sends and receives memory of the host only; one with
-        `gpu` also that GPU's.
+        of posting. An agent of all devices sends and receives memory of the host only, and raises
+        `BadMemory` for a GPU's, which it reads and writes; one with `gpu` also sends and receives
+        that GPU's.
 
         With a peer that is not up yet it begins when the peer is: in the event loop, in a wait, or
         with the next call to this agent.

@@ -79,8 +79,9 @@ def post_tagged(
             is_send, name, memory, offset, nbytes, tag, timeout, context
         )
 
-    if memory.readonly and not is_send:
-        # Refused here rather than when the peer is up.
+    # Refused here rather than when the peer is up.
+    memory.check_tagged()
+    if not is_send:
         memory.check_writable()
     transfer = Transfer(agent, agent._under_way.context(), name, start)
     transfer._keeps = keeps

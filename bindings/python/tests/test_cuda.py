@@ -169,6 +169,16 @@ def test_an_agent_of_one_gpu_sends_and_receives_its_memory(driver, agents):
     assert target.tobytes() == b"from a GPU"
 
 
+def test_an_agent_of_all_devices_refuses_to_send_memory_of_a_gpu_by_tag(driver, pair):
+    here, _ = pair
+    array = CudaArray(driver, b"12345678")
+    for post in (here.send, here.recv):
+        with pytest.raises(tcpx.BadMemory, match="with gpu = 0 alone") as refused:
+            post("there", array)
+        assert refused.value.diagnosis == "TCPX-825"
+    array.free()
+
+
 def test_an_array_that_does_not_name_its_gpu_is_on_the_right_one(driver, pair):
     here, _ = pair
     gpu = driver.gpus - 1

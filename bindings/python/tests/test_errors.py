@@ -1,6 +1,7 @@
 """What is refused, and in which words."""
 
 import asyncio
+import ctypes
 import signal
 
 import pytest
@@ -33,6 +34,32 @@ def test_read_only_memory_is_sent_and_never_received_into(pair):
     with pytest.raises(tcpx.BadMemory) as refused:
         _ = there.export(b"....", access="write").descriptor
     assert refused.value.diagnosis == "TCPX-825"
+
+
+class OfGpu:
+    """Bytes of this process, called memory of GPU 0: agents with emulated GPUs take them for that."""
+
+    def __init__(self, data):
+        self._data = (ctypes.c_char * len(data)).from_buffer(data)
+        place = ctypes.addressof(self._data), False
+        shape = (len(data),)
+        self.__cuda_array_interface__ = {"data": place, "shape": shape, "typestr": "|u1", "version": 3}
+
+
+def test_memory_of_a_gpu_is_sent_by_tag_by_an_agent_of_that_gpu_alone(agents):
+    here, there = agents("here", emulated_gpus=1), agents("there", emulated_gpus=1)
+    peer, array = here.add(there.address), OfGpu(bytearray(b"of a GPU"))
+    with here.export(array, stream=-1) as buffer:
+        assert buffer.device == "gpu0"
+        for post in (here.send, here.recv):
+            for memory in (array, buffer, buffer[2:4]):
+                with pytest.raises(tcpx.BadMemory, match="with gpu = 0 alone") as refused:
+                    post(peer, memory, stream=-1)
+                assert refused.value.diagnosis == "TCPX-825"
+    # It is read and written all the same.
+    got = bytearray(8)
+    here.write(array, there.export(got).descriptor, stream=-1).wait(PATIENCE)
+    assert got == b"of a GPU"
 
 
 def test_an_object_without_memory_is_a_type_error(pair):

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tcpx_protocol::peer::message::NewOperation;
+use tcpx_protocol::types::memory::{Device, MemoryId};
 use tcpx_protocol::types::{Direction, TransferKey};
 
 use super::Engine;
 use super::inbox::Inbox;
-use crate::error::{Error, MemoryUnavailable, Result};
+use crate::error::{Error, MemoryUnavailable, RegistrationProblem, Result};
 use crate::peer::resources::PostGate;
 use crate::transfer::Post;
 use crate::transfer::transfer_cell::TransferCell;
@@ -22,6 +23,17 @@ pub(crate) struct NewTransfer {
     pub(crate) cell: Arc<TransferCell>,
     /// Gate of the transfer's peer.
     pub(crate) gate: Arc<PostGate>,
+}
+
+/// Returns the error of a post with memory that the engine does not know. In a session of all
+/// devices the host's engine has the transfers, and the id says whether its memory is of a GPU.
+fn of_gpu(id: MemoryId, error: Error) -> Error {
+    match (error, id.device()) {
+        (Error::UnknownRegistration { id }, Device::Gpu(gpu)) => {
+            Error::Registration { id: Some(id), problem: RegistrationProblem::GpuByTag { gpu } }
+        }
+        (error, _) => error,
+    }
 }
 
 impl Engine {
@@ -63,7 +75,8 @@ impl Engine {
             Error::MemoryUnavailable(MemoryUnavailable::Operations { count: posts.len() })
         })?;
         for Post { memory, offset, bytes, tag } in posts.iter().copied() {
-            let span = registrations.usable(memory)?.span(offset, bytes, direction.access())?;
+            let usable = registrations.usable(memory).map_err(|error| of_gpu(memory, error))?;
+            let span = usable.span(offset, bytes, direction.access())?;
             self.posting.push(NewOperation { transfer: key, direction, tag, span, bytes });
         }
         connection.check_posts(direction, posts.len())?;

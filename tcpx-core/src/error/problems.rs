@@ -103,6 +103,16 @@ pub enum RegistrationProblem {
     /// Device memory, in a session of all devices.
     #[error("the session has several GPUs: say which the memory is of")]
     WhichGpu,
+    /// Device memory of a session of all devices, in a send or receive by tag.
+    #[error(
+        "it is memory of GPU {gpu}, and in a session of all devices sends and receives by tag are \
+         between memory of hosts; let one end read or write the other's memory, or make a session \
+         with gpu = {gpu} alone at this end"
+    )]
+    GpuByTag {
+        /// CUDA ordinal of that GPU.
+        gpu: u32,
+    },
     /// Device memory of another GPU, or of none.
     #[error(
         "the session's GPU does not reach {bytes} bytes at {address:#x}; register memory of that \

@@ -72,9 +72,10 @@ impl Transfer {
     /// Posts a send.
     ///
     /// # Errors
-    /// [`Error::UnknownRegistration`], [`Error::Registration`] when it does not fit,
-    /// [`Error::PeerState`] or the peer's error when it is not up,
-    /// [`Error::MemoryUnavailable`] when the system has no memory for it. Nothing was posted then.
+    /// [`Error::UnknownRegistration`], [`Error::Registration`] when it does not fit, or is memory
+    /// of a GPU in a session of all devices, [`Error::PeerState`] or the peer's error when it is
+    /// not up, [`Error::MemoryUnavailable`] when the system has no memory for it. Nothing was
+    /// posted then.
     pub fn post_send(&self, post: Post) -> Result<()> {
         self.post(Direction::Send, &[post])
     }

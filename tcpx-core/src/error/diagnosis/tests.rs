@@ -186,6 +186,7 @@ fn with_id() -> Vec<(Error, u16)> {
         (sizes(1, 2), 824),
         (registration(RegistrationProblem::ReceiveIntoHostMemory), 820),
         (registration(RegistrationProblem::Empty), 825),
+        (registration(RegistrationProblem::GpuByTag { gpu: 1 }), 825),
         (registration(RegistrationProblem::ReadOnlyOnGpu { address: 4096, bytes: 1 }), 825),
         (registration(RegistrationProblem::NotExportable { address: 4096, bytes: 1 }), 829),
         (remote(RemoteProblem::AnotherSession), 830),

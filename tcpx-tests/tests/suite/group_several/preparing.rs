@@ -1,6 +1,8 @@
 //! Refusals of what cannot be one operation.
 
-use tcpx_core::{Error, MemoryRange, OperationKind, RemoteProblem, RemoteRange};
+use tcpx_core::{
+    Error, MemoryRange, OperationKind, Post, RegistrationProblem, RemoteProblem, RemoteRange,
+};
 use tcpx_testkit::PATIENCE;
 
 use super::groups::{BYTES, Range, crosswise, notes, pair, prepare};
@@ -57,4 +59,28 @@ fn a_range_that_does_not_fit_is_refused_with_its_index() {
         matches!(&unknown, Error::UnknownPeer { peer, .. } if peer == "unknown/gpu0 from host"),
         "{unknown}"
     );
+}
+
+#[test]
+fn memory_of_a_gpu_is_neither_sent_nor_received_by_tag() {
+    let ([left, right], [ours, theirs]) = pair();
+    left.connect("right").expect("it is there");
+    let transfer = left.create_transfer("right").expect("it is up");
+    let post = Post { memory: ours.ids[2], offset: 0, bytes: BYTES, tag: 0 };
+    for refused in [transfer.post_send(post), transfer.post_recv(post)] {
+        let refused = refused.expect_err("it is not of the host");
+        let problem = RegistrationProblem::GpuByTag { gpu: 1 };
+        let is_named = matches!(&refused, Error::Registration { id, problem: named }
+            if *id == Some(post.memory) && *named == problem);
+        assert!(is_named && refused.to_string().contains("gpu = 1 alone"), "{refused}");
+    }
+    // Once the memory is gone, and no GPU's memory at all, the id says what it was of.
+    left.deregister_memory(post.memory).expect("nothing uses it");
+    assert!(transfer.post_send(post).is_err());
+    // Memory of the host is sent as ever.
+    transfer.post_send(Post { memory: ours.ids[0], ..post }).expect("it is of the host");
+    let there = right.create_transfer("left").expect("it is up");
+    there.post_recv(Post { memory: theirs.ids[0], ..post }).expect("it is of the host");
+    there.wait(Some(PATIENCE)).expect("it succeeds");
+    transfer.wait(Some(PATIENCE)).expect("it succeeds");
 }
