@@ -83,9 +83,10 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "SECONDS", conflicts_with = "iters")]
     duration: Option<Seconds>,
 
-    /// With --duration: print a line with the rate after each interval, too. Not with --latency
+    /// With --duration: print a line with the rate after each interval, too; with --json the list
+    /// "intervals" has them. Not with --latency
     #[arg(long, value_name = "SECONDS")]
-    #[arg(conflicts_with_all = ["clients", "csv", "encrypt", "json", "pairs"])]
+    #[arg(conflicts_with_all = ["clients", "csv", "encrypt", "pairs"])]
     interval: Option<Seconds>,
 
     /// Send one message each way at once

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::case::PlannedCase;
 use super::histogram::{self, Bucket};
+use super::intervals::Interval;
 use super::nic_traffic::NicTraffic;
 use super::one_sided::Turns;
 use super::plan::{LARGE_BYTES, Mode};
@@ -64,6 +65,9 @@ pub(super) struct CaseFigures {
     /// Messages or operations a second, by the median of the main rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ops_per_s: Option<f64>,
+    /// Rates meanwhile, where that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) intervals: Vec<Interval>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) processor: Option<ProcessorFigures>,
     /// Connections of both ends; `None` where the plugin does not show them.

@@ -106,6 +106,7 @@ fn case_of_all(clients: &[&CaseFigures]) -> Option<CaseFigures> {
     // The figures of one client do not hold for all.
     (all.sender, all.stages, all.client_receiver, all.receiver) = (None, None, None, None);
     (all.both_ways, all.nics, all.processor) = (None, Vec::new(), None);
+    all.intervals.clear();
     all.count_operations(1);
     Some(all)
 }

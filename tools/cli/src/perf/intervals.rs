@@ -1,25 +1,38 @@
-//! Intervals of a measurement: each has a line with its rate while the measurement goes on.
+//! Intervals of a measurement: each has a line with its rate while the measurement goes on, and an
+//! object in JSON.
 
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use super::case_parts::PART;
-use super::figures::CaseFigures;
+use super::rates::Throughput;
 use super::samples::gb_per_s;
 
+/// Most intervals of a size that are kept.
+const MOST_ENDED: usize = 100_000;
+
 /// Interval of one size, which consists of whole parts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Interval {
     /// Bytes of one message.
+    #[serde(skip)]
     pub(super) size_bytes: u64,
     /// Times since the size began.
+    #[serde(rename = "from_s", serialize_with = "as_seconds")]
     pub(super) begin: Duration,
+    #[serde(rename = "to_s", serialize_with = "as_seconds")]
     pub(super) end: Duration,
     /// Bytes by the time of the counted iterations.
     pub(super) gb_per_s: f64,
     pub(super) ops_per_s: f64,
 }
 
-/// Sums of the parts of one size since the last interval ended.
+fn as_seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
+}
+
+/// Intervals of one size so far, and sums of the parts since the last one ended.
 #[derive(Debug)]
 pub(super) struct Intervals {
     length: Duration,
@@ -31,6 +44,7 @@ pub(super) struct Intervals {
     due: Duration,
     bytes: u64,
     ns: u64,
+    ended: Vec<Interval>,
 }
 
 impl Intervals {
@@ -38,14 +52,14 @@ impl Intervals {
     pub(super) fn new(length: Duration, size_bytes: u64, ranges: u32) -> Self {
         let operation_bytes = size_bytes * u64::from(ranges);
         let (begin, end, due) = (Duration::ZERO, Duration::ZERO, length);
-        Self { length, size_bytes, operation_bytes, begin, end, due, bytes: 0, ns: 0 }
+        let (bytes, ns, ended) = (0, 0, Vec::new());
+        Self { length, size_bytes, operation_bytes, begin, end, due, bytes, ns, ended }
     }
 
-    /// Adds a part that ended `now`, a time since the size began. Returns the interval that ends
-    /// with it.
-    pub(super) fn add(&mut self, part: &CaseFigures, now: Duration) -> Option<Interval> {
-        let rate = part.rate()?;
-        self.bytes += rate.bytes * rate.times_ns.len() as u64;
+    /// Adds the main rate of a part that ended `now`, a time since the size began. Returns the
+    /// interval that ends with it.
+    pub(super) fn add(&mut self, rate: &Throughput, now: Duration) -> Option<Interval> {
+        self.bytes += rate.total_bytes();
         self.ns += rate.times_ns.iter().sum::<u64>();
         self.end = now;
         // The end of a part that is nearest to the interval's.
@@ -71,21 +85,25 @@ impl Intervals {
         let whole = (self.end.as_secs_f64() / self.length.as_secs_f64()).round();
         (self.begin, self.due) = (self.end, self.length.mul_f64(whole + 1.0));
         (self.bytes, self.ns) = (0, 0);
+        if self.ended.len() < MOST_ENDED {
+            self.ended.push(interval);
+        }
         Some(interval)
+    }
+
+    /// Returns the intervals that have ended: the first ones, where there are very many.
+    pub(super) fn into_ended(self) -> Vec<Interval> {
+        self.ended
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::rates::Throughput;
 
     #[test]
     fn an_interval_sums_its_parts_and_the_last_one_is_what_is_left() {
-        let part = |times: &[u64]| CaseFigures {
-            receiver: Throughput::new(1000, times),
-            ..CaseFigures::default()
-        };
+        let part = |times: &[u64]| Throughput::new(1000, times).unwrap();
         let ms = Duration::from_millis;
         let mut intervals = Intervals::new(ms(1000), 500, 2);
         assert_eq!(intervals.take(), None, "nothing was measured");
@@ -99,5 +117,11 @@ mod tests {
         assert_eq!(intervals.add(&part(&[250]), ms(4100)), None, "the next ends at 5 s");
         assert_eq!(intervals.take().map(|it| (it.begin, it.end)), Some((ms(3600), ms(4100))));
         assert_eq!(intervals.take(), None);
+        let ended = intervals.into_ended();
+        assert_eq!(ended.len(), 3, "each is kept once");
+        let object = serde_json::to_value(ended[1]).unwrap();
+        let expected =
+            serde_json::json!({"from_s": 0.99, "to_s": 3.6, "gb_per_s": 2.0, "ops_per_s": 2e6});
+        assert_eq!(object, expected);
     }
 }

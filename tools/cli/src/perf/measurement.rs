@@ -138,6 +138,7 @@ impl Measurement<'_> {
             self.output.interval(self.report, &interval, self.progress)?;
         }
         let mut figures = CaseFigures::new(case, connected.channels, &client, &server);
+        figures.intervals = intervals.map_or_else(Vec::new, Intervals::into_ended);
         let bytes = figures.rate().map_or(0, Throughput::total_bytes);
         figures.processor = ProcessorFigures::new(bytes, client.processor, server.processor);
         figures.count_operations(case.plan.mode.one_sided().map_or(1, |it| it.descriptors));
@@ -156,13 +157,12 @@ impl Measurement<'_> {
         now: Duration,
         part: impl FnOnce() -> CaseFigures,
     ) -> Result<(), Failure> {
-        let Some(length) = self.plan.interval().filter(|_| self.report.has_intervals) else {
-            return Ok(());
-        };
+        let Some(length) = self.plan.interval() else { return Ok(()) };
         let part = part();
         let ranges = self.plan.mode.one_sided().map_or(1, |it| it.descriptors);
         let new = || Intervals::new(length, part.size_bytes, ranges);
-        match intervals.get_or_insert_with(new).add(&part, now) {
+        let intervals = intervals.get_or_insert_with(new);
+        match part.rate().and_then(|rate| intervals.add(rate, now)) {
             Some(interval) => self.output.interval(self.report, &interval, self.progress),
             None => Ok(()),
         }

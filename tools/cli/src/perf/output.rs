@@ -62,14 +62,15 @@ impl Output {
         })
     }
 
-    /// Prints the line of an interval above the progress.
+    /// Prints the line of an interval above the progress, unless those of several ends would be
+    /// mixed.
     pub(super) fn interval(
         &self,
         report: &Report,
         interval: &Interval,
         progress: &Progress,
     ) -> Result<(), Failure> {
-        if self.format != Format::Table {
+        if self.format != Format::Table || !report.has_intervals {
             return Ok(());
         }
         progress.above(|| {

@@ -171,13 +171,30 @@ fn intervals_of_a_duration_have_lines_of_their_own() {
 }
 
 #[test]
+fn intervals_are_a_list_of_json() {
+    let words = ["perf", "--json", "--duration", "2", "--interval", "0.2", "--size", "64K"];
+    let object = Tcpx::new(&words).run().json();
+    let intervals = object["intervals"].as_array().unwrap();
+    assert!(intervals.len() >= 2, "{object}");
+    let mut end = 0.0;
+    for interval in intervals {
+        let number = |name: &str| interval[name].as_f64().unwrap();
+        assert_eq!(number("from_s"), end, "each begins where the one before ends: {object}");
+        end = number("to_s");
+        let of_ops = number("ops_per_s") * f64::from(64 << 10) / 1e9;
+        assert!(number("gb_per_s") > 0.0 && (of_ops / number("gb_per_s") - 1.0).abs() < 1e-6);
+    }
+    assert!(end >= 1.0, "{object}");
+}
+
+#[test]
 fn intervals_without_a_duration_are_refused() {
     let refused = |words: &[&str]| Tcpx::new(&[&["perf", "--interval"], words].concat()).run();
     for (words, expected) in [
         (&["1"][..], "only with --duration"),
         (&["1", "--duration", "2", "--latency"], "not with --latency"),
         (&["0", "--duration", "2"], "not a number of seconds"),
-        (&["1", "--duration", "2", "--json"], "cannot be used with"),
+        (&["1", "--duration", "2", "--csv"], "cannot be used with"),
     ] {
         let refused = refused(words);
         assert_eq!(refused.status, Some(2), "{refused}");
