@@ -12,8 +12,9 @@
 //! - `data_path`: a path for the bytes; `session_path` and `baseline` are the two kinds
 //! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them;
 //!   `test_buffer`: writes them to memory, and verifies them there
-//! - `times`: the times of an end; `stages`: the breakdown of the time; `processor`: what it costs
-//!   processors; `nic_traffic`: by NIC; `tcp`: retransmits and round-trip times
+//! - `host`: machines of the ends; `times`: the times of an end; `stages`: the breakdown of the
+//!   time; `processor`: what it costs processors; `nic_traffic`: by NIC; `tcp`: retransmits and
+//!   round-trip times
 //! - `samples`, `histogram`, `rates`: statistics of times; `figures`: of one size; `report`: of
 //!   all; `intervals`: sums while it is measured
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `rate_unit`,
@@ -32,6 +33,7 @@ mod csv;
 mod data_path;
 mod figures;
 mod histogram;
+mod host;
 mod html;
 mod incast;
 mod intervals;

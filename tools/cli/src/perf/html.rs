@@ -35,7 +35,8 @@ pub(super) fn render(report: &Report) -> String {
     let title = format!("tcpx perf: {}", report.op);
     let mut body = format!("<h1>{}</h1>\n", escape(&title));
     let facts = table::facts(report).replace('\n', " ");
-    let facts = [facts].into_iter().chain(origin::facts(report.role.name()));
+    let hosts = report.hosts.iter().map(|it| format!("{}: {}", it.end, it.host));
+    let facts = [facts].into_iter().chain(hosts).chain(origin::facts(report.role.name()));
     let facts: Vec<String> = facts.map(|fact| escape(&fact)).collect();
     body += &format!("<p class=\"facts\">{}</p>\n", facts.join("<br>"));
     if let Some(mismatch) = report.mismatch() {

@@ -17,7 +17,7 @@ use super::report::Report;
 use super::stages::StageTimes;
 use super::tcp::ConnectionCounts;
 use super::times::CaseTimes;
-use super::{bidirectional, latency, nic_traffic, notifications, one_sided, throughput};
+use super::{bidirectional, host, latency, nic_traffic, notifications, one_sided, throughput};
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::Progress;
@@ -55,7 +55,8 @@ fn measure_with(
         false => None,
     };
     let nics = NicWatch::start(connected.session);
-    let mut report = Report::new(connected, plan, output.unit);
+    let hosts = host::exchange(connected)?;
+    let mut report = Report::new(connected, plan, hosts, output.unit);
     // Lines of several ends would be mixed.
     report.has_intervals &= incast.is_none();
     let mut first_message = 0;

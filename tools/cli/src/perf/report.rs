@@ -5,6 +5,7 @@ use tcpx_doctor::NicGrowth;
 
 use super::columns::TableShape;
 use super::figures::CaseFigures;
+use super::host::HostOfEnd;
 use super::plan::{Mode, Plan, Receives};
 use super::rate_unit::RateUnit;
 use crate::rendezvous::{ConnectedEnd, Role};
@@ -15,6 +16,8 @@ use crate::session::Memory;
 pub(super) struct Report {
     #[serde(skip)]
     pub(super) mode: Mode,
+    /// Machines of the ends; the server's is the last.
+    pub(super) hosts: Vec<HostOfEnd>,
     /// Operation that moved the bytes.
     pub(super) op: &'static str,
     /// `software`, `hardware` or `devmem`.
@@ -84,11 +87,17 @@ pub(super) struct Report {
 
 impl Report {
     /// Returns the report of a run that begins, which shows rates in `unit`.
-    pub(super) fn new(connected: &ConnectedEnd<'_>, plan: &Plan, unit: RateUnit) -> Self {
+    pub(super) fn new(
+        connected: &ConnectedEnd<'_>,
+        plan: &Plan,
+        hosts: Vec<HostOfEnd>,
+        unit: RateUnit,
+    ) -> Self {
         let stats = connected.session.stats();
         let peer = stats.peers.iter().find(|peer| peer.name == connected.peer());
         Self {
             mode: plan.mode,
+            hosts,
             op: plan.mode.op(),
             transport: stats.transport,
             plugin_name: stats.plugin_name,
@@ -153,6 +162,9 @@ impl Report {
     pub(super) fn of_clients(reports: Vec<Self>, cases: Vec<CaseFigures>) -> Option<Self> {
         let mut all = reports.first()?.clone();
         all.cases = cases;
+        let server = all.hosts.pop();
+        let clients = reports.iter().filter_map(|report| report.hosts.first());
+        all.hosts = clients.cloned().chain(server).collect();
         all.interrupted = reports.iter().any(|report| report.interrupted);
         all.was_interrupted_here = reports.iter().any(|report| report.was_interrupted_here);
         let nic_counters = std::mem::take(&mut all.nic_counters);

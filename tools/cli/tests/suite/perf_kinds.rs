@@ -60,6 +60,9 @@ fn several_clients_send_at_once() {
     let object = server.finish().json();
     assert_eq!((&object["verified"], &object["iterations"]), (&true.into(), &6.into()));
     assert_eq!(object["clients"].as_array().unwrap().len(), 3);
+    let hosts = object["hosts"].as_array().unwrap().iter();
+    let ends: Vec<&Value> = hosts.map(|host| &host["end"]).collect();
+    assert_eq!(ends, ["client", "client", "client", "server"], "{object}");
     let (slow, fast) = (&object["slowest_client_gb_per_s"], &object["fastest_client_gb_per_s"]);
     assert!(slow.as_f64().unwrap() <= fast.as_f64().unwrap());
     assert!(median(&object["all_clients"]) > 0.0, "{object}");
@@ -130,6 +133,8 @@ fn a_page_shows_it_without_anything_else() {
         "plain sockets",
         "What the time went to",
         " UTC",
+        "client: ",
+        "server: ",
         "Linux ",
         "--size 64K,1M",
     ] {

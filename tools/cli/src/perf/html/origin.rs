@@ -1,28 +1,15 @@
-//! Origin of a page: when, on which machine and by which command it was measured.
-
-use std::fs;
+//! Origin of a page: when, at which end and by which command it was measured.
 
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// Returns a line for each fact of this end that the system gives.
+/// Returns the command of this end, after its version and the time.
 pub(super) fn facts(role: &str) -> Vec<String> {
-    let mut facts = vec![format!(
-        "tcpx {} on {}, the {role}{}",
-        env!("CARGO_PKG_VERSION"),
-        crate::output::host(),
-        now().map(|time| format!(", {time}")).unwrap_or_default()
-    )];
-    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    facts.extend(processor(&cpus));
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    if !release.trim().is_empty() {
-        facts.push(format!("Linux {}", release.trim()));
-    }
+    let time = now().map(|time| format!(", {time}")).unwrap_or_default();
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    facts.push(without_token(&words));
-    facts
+    let release = format!("tcpx {} at the {role}{time}", env!("CARGO_PKG_VERSION"));
+    vec![release, without_token(&words)]
 }
 
 /// Returns the command without its token, which is a secret and a page is not.
@@ -50,34 +37,9 @@ fn now() -> Option<String> {
     Some(format!("{} UTC", seconds.replace('T', " ")))
 }
 
-/// Returns the number of CPUs and their model, by the kernel's list of them; some architectures
-/// name no model.
-fn processor(list: &str) -> Option<String> {
-    let count = list.lines().filter(|line| line.starts_with("processor")).count();
-    let model = list.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cpus = match count {
-        0 => return None,
-        1 => "1 CPU".to_owned(),
-        count => format!("{count} CPUs"),
-    };
-    Some(match model {
-        Some((_, model)) => format!("{cpus}, {}", model.trim()),
-        None => cpus,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_processor_is_named_where_the_kernel_names_it() {
-        let list =
-            "processor\t: 0\nmodel name\t: Some CPU\n\nprocessor\t: 1\nmodel name\t: Some CPU\n";
-        assert_eq!(processor(list).as_deref(), Some("2 CPUs, Some CPU"));
-        assert_eq!(processor("processor\t: 0\n").as_deref(), Some("1 CPU"));
-        assert_eq!(processor(""), None);
-    }
 
     #[test]
     fn a_token_is_not_shown() {
