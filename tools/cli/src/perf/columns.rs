@@ -4,7 +4,6 @@ use super::figures::{CaseFigures, OneSidedFigures};
 use super::plan::Mode;
 use super::rate_unit::RateUnit;
 use super::rates::{Percentiles, Throughput};
-use super::wrapping::COLUMNS;
 use crate::input::ByteSize;
 
 /// Blanks between columns.
@@ -33,8 +32,9 @@ pub(super) struct TableShape {
     pub(super) unit: RateUnit,
 }
 
-/// Returns the columns of a table, which is at most 80 characters wide.
-pub(super) fn columns(shape: TableShape) -> Vec<Column> {
+/// Returns the columns of a table, which is at most `most` characters wide if `most` is a
+/// terminal's width or more.
+pub(super) fn columns(shape: TableShape, most: usize) -> Vec<Column> {
     let mut columns = vec![column("size", 8, |case| ByteSize(case.size_bytes).to_string())];
     let unit = shape.unit;
     columns.extend(match shape.mode {
@@ -47,30 +47,37 @@ pub(super) fn columns(shape: TableShape) -> Vec<Column> {
         Mode::Throughput if shape.is_incast => incast_columns(unit),
         Mode::Throughput => throughput_columns(unit, shape.has_baseline),
     });
-    if !has_room(&columns, 0) {
+    if !has_room(&columns, 0, most) {
         columns.retain(|column| !SPARE.contains(&&*column.heading));
     }
-    let iterations =
-        shape.has_duration.then(|| column("iters", 8, |case| case.iterations.to_string()));
-    let ops = (!shape.mode.is_latency())
-        .then(|| column("ops/s", 9, |case| number(&case.ops_per_s, 0, |rate| *rate)));
-    add_where_room(&mut columns, iterations.into_iter().chain(ops));
+    for column in extra_columns(shape) {
+        if has_room(&columns, column.width + GAP, most) {
+            columns.push(column);
+        }
+    }
     columns.push(column("verified", VERIFIED, verified));
     columns
 }
 
-fn add_where_room(columns: &mut Vec<Column>, extra: impl IntoIterator<Item = Column>) {
-    for column in extra {
-        if has_room(columns, column.width + GAP) {
-            columns.push(column);
-        }
-    }
+/// Returns the columns that stand where there is room, the first ones first.
+fn extra_columns(shape: TableShape) -> Vec<Column> {
+    let is_one_way = matches!(shape.mode, Mode::Throughput) && !shape.is_incast;
+    let bound = |case: &CaseFigures| case.stages.as_ref().map_or("-", |it| it.bound_by.label());
+    let bound = is_one_way.then(|| column("bound by", 9, move |case| bound(case).to_owned()));
+    let iterations =
+        shape.has_duration.then(|| column("iters", 8, |case| case.iterations.to_string()));
+    let ops = (!shape.mode.is_latency())
+        .then(|| column("ops/s", 9, |case| number(&case.ops_per_s, 0, |rate| *rate)));
+    let mean = is_one_way.then(|| {
+        column("mean ms", 9, |case| number(&case.receiver, 3, |receiver| receiver.mean_ms))
+    });
+    [bound, iterations, ops, mean].into_iter().flatten().collect()
 }
 
 /// Returns whether `extra` characters fit beside the columns and the last one.
-fn has_room(columns: &[Column], extra: usize) -> bool {
+fn has_room(columns: &[Column], extra: usize, most: usize) -> bool {
     let width: usize = columns.iter().map(|column| column.width + GAP).sum();
-    width + extra + VERIFIED <= COLUMNS
+    width + extra + VERIFIED <= most
 }
 
 fn column(
@@ -108,7 +115,6 @@ fn throughput_columns(unit: RateUnit, has_baseline: bool) -> Vec<Column> {
     let mut columns = vec![
         rate(unit, "recv ", 9, |case| median(&case.receiver)),
         rate_p99(unit, |case| &case.receiver),
-        column("mean ms", 9, |case| number(&case.receiver, 3, |rates| rates.mean_ms)),
         rate(unit, "send ", 9, |case| median(&case.sender)),
     ];
     if has_baseline {

@@ -78,8 +78,80 @@ pub(super) struct StageShares {
     pub(super) receiver_copies_up: f64,
     /// Sender: a channel, on average, was copying chunks down from the GPU.
     pub(super) sender_copies_down: f64,
-    /// Bound of the run, in words.
-    pub(super) bound_by: &'static str,
+    pub(super) bound_by: Bound,
+}
+
+/// Stage that bounds a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// Sockets, their threads and the sender.
+    Network,
+    Unpack,
+    /// It unpacks the chunks, or hands them to the GPU.
+    ReceiverProcessor,
+    /// Copies from the sender's GPU.
+    SenderCopies,
+    /// Copies to the receiver's GPU.
+    ReceiverCopies,
+    /// No single stage.
+    None,
+}
+
+impl Serialize for Bound {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+impl Bound {
+    /// Returns the name in JSON and CSV.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Unpack => "unpack",
+            Self::ReceiverProcessor => "receiver_processor",
+            Self::SenderCopies => "sender_copies",
+            Self::ReceiverCopies => "receiver_copies",
+            Self::None => "none",
+        }
+    }
+
+    /// Returns the name in a column, at most nine characters.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Unpack => "unpack",
+            Self::ReceiverProcessor => "recv CPU",
+            Self::SenderCopies => "send copy",
+            Self::ReceiverCopies => "recv copy",
+            Self::None => "-",
+        }
+    }
+
+    /// Returns what it means, and what to try; empty without a bound.
+    pub(super) fn explanation(self) -> &'static str {
+        match self {
+            Self::Network => {
+                "network: most of the time the receiver waited for bytes, so for the network, the \
+                 threads of its sockets, or the sender; --baseline shows what plain sockets reach."
+            }
+            Self::Unpack => {
+                "unpack: most of the time the receiver waited for copies out of the bounce buffer; \
+                 --unpack chooses what makes them."
+            }
+            Self::ReceiverProcessor => {
+                "recv CPU: most of the time the receiver's processor copied chunks, or handed them \
+                 to the GPU; --unpack chooses how."
+            }
+            Self::SenderCopies => {
+                "send copy: copies from the sender's GPU were nearly always under way."
+            }
+            Self::ReceiverCopies => {
+                "recv copy: copies to the receiver's GPU were nearly always under way."
+            }
+            Self::None => "",
+        }
+    }
 }
 
 impl StageShares {
@@ -98,29 +170,29 @@ impl StageShares {
             receiver_submit: of(receiver.ns(Stage::Submitting), received),
             receiver_copies_up: of(receiver.ns(Stage::CopyingUp), received * channels),
             sender_copies_down: of(sender.ns(Stage::CopyingDown), sent * channels),
-            bound_by: "",
+            bound_by: Bound::None,
         };
         shares.bound_by = shares.bound();
         Some(shares)
     }
 
-    /// Returns the stage that bounds the run, in words, if there is a single one.
-    fn bound(&self) -> &'static str {
+    /// Returns the stage that bounds the run, if there is a single one.
+    fn bound(&self) -> Bound {
         const MOST: f64 = 0.5;
         /// A stage that is hardly ever idle bounds those behind it.
         const ALWAYS: f64 = 0.9;
         if self.receiver_submit > MOST {
-            "the receiver's processor, which unpacks the chunks or hands them to the GPU"
+            Bound::ReceiverProcessor
         } else if self.receiver_unpack > MOST {
-            "the unpack"
+            Bound::Unpack
         } else if self.sender_copies_down > ALWAYS {
-            "the sender's copies from its GPU"
+            Bound::SenderCopies
         } else if self.receiver_copies_up > ALWAYS {
-            "the receiver's copies to its GPU"
+            Bound::ReceiverCopies
         } else if self.receiver_network + self.receiver_network_and_unpack > MOST {
-            "the network: sockets, their threads and the sender"
+            Bound::Network
         } else {
-            "no single stage"
+            Bound::None
         }
     }
 }
@@ -148,17 +220,18 @@ mod tests {
         assert_eq!((shares.receiver_network, shares.receiver_network_and_unpack), (0.6, 0.2));
         assert_eq!((shares.receiver_unpack, shares.receiver_submit), (0.1, 0.1));
         assert_eq!(shares.sender_copies_down, 0.2, "of two channels");
-        assert!(shares.bound_by.starts_with("the network"), "{}", shares.bound_by);
-        for (stages, words) in [
-            (receiver(10, 20, 60, 10), "the unpack"),
-            (receiver(10, 20, 10, 60), "the receiver's processor"),
-            (receiver(10, 10, 40, 40), "no single stage"),
+        assert_eq!(shares.bound_by, Bound::Network);
+        for (stages, expected) in [
+            (receiver(10, 20, 60, 10), Bound::Unpack),
+            (receiver(10, 20, 10, 60), Bound::ReceiverProcessor),
+            (receiver(10, 10, 40, 40), Bound::None),
         ] {
             let bound = StageShares::new(&sender(40), &stages, 2).unwrap().bound_by;
-            assert!(bound.starts_with(words), "{bound}");
+            assert_eq!(bound, expected);
+            assert!(bound == Bound::None || bound.explanation().starts_with(bound.label()));
         }
         let bound = StageShares::new(&sender(190), &receiver(60, 20, 10, 10), 2).unwrap().bound_by;
-        assert_eq!(bound, "the sender's copies from its GPU");
+        assert_eq!(bound, Bound::SenderCopies);
         assert_eq!(StageShares::new(&sender(40), &StageTimes::default(), 2), None);
     }
 

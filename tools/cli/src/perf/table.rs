@@ -30,7 +30,7 @@ pub(super) fn facts(report: &Report) -> String {
 
 /// Returns the names of the columns.
 pub(super) fn names(report: &Report) -> String {
-    let names: Vec<String> = columns(report.shape())
+    let names: Vec<String> = columns(report.shape(), COLUMNS)
         .iter()
         .map(|column| format!("{:>width$}", column.heading, width = column.width))
         .collect();
@@ -51,7 +51,7 @@ pub(super) fn interval(interval: &Interval, unit: RateUnit) -> String {
 
 /// Returns the line of one size.
 pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
-    let cells: Vec<String> = columns(report.shape())
+    let cells: Vec<String> = columns(report.shape(), COLUMNS)
         .iter()
         .map(|column| format!("{:>width$}", (column.fill)(case), width = column.width))
         .collect();
@@ -72,7 +72,7 @@ pub(super) fn closing(report: &Report) -> String {
         .filter_map(|case| Some(processor(case)? + "\n"))
         .chain(cases.iter().map(|case| tcp(case) + "\n"))
         .chain(cases.iter().filter_map(|case| Some(nics(case, report.unit)? + "\n")))
-        .chain(cases.iter().filter_map(stages).map(|it| wrap(&it) + "\n"));
+        .chain(bounds(cases).into_iter().map(|it| wrap(&it) + "\n"));
     text = parts.fold(text, |text, part| text + "\n" + part.trim_end());
     if let [case] = cases {
         text += &histogram(case);
@@ -276,7 +276,23 @@ fn stages(case: &CaseFigures) -> Option<String> {
             text += &format!(" A channel {what} {} of the time.", percent(share));
         }
     }
-    Some(text + &format!(" Bound by: {}.", shares.bound_by))
+    Some(text)
+}
+
+/// Returns what bounds the sizes, each bound once, and of a single size the breakdown of its time.
+fn bounds(cases: &[CaseFigures]) -> Vec<String> {
+    let of = |case: &CaseFigures| Some(case.stages.as_ref()?.bound_by.explanation());
+    let mut lines: Vec<String> = Vec::new();
+    for line in cases.iter().filter_map(of).filter(|line| !line.is_empty()) {
+        let line = format!("Bound by {line}");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    if let [case] = cases {
+        lines.extend(stages(case));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -308,7 +324,7 @@ mod tests {
                     [1, 2, 4, 8].map(|flag| flags & flag != 0);
                 let unit = if has_bits { RateUnit::Gigabits } else { RateUnit::Gigabytes };
                 let shape = TableShape { mode, has_baseline, has_duration, is_incast, unit };
-                let columns = columns(shape);
+                let columns = columns(shape, COLUMNS);
                 let has_bytes = columns.iter().any(|column| column.heading.ends_with("GB/s"));
                 assert_eq!(has_bytes, !has_bits && !mode.is_latency(), "{mode:?} {flags}");
                 let width: usize = columns.iter().map(|column| column.width + 2).sum();
@@ -356,10 +372,12 @@ mod tests {
         let other = StageTimes::from([0, 3, 0, 1, 0, 0, 0]);
         case.stages = StageShares::new(&end, &other, 1);
         let text = stages(&case).unwrap();
-        for words in ["64 MiB", "network 75.0 %", "unpack 25.0 %", "GPU 50.0 %", "Bound by: the n"]
-        {
+        for words in ["64 MiB", "network 75.0 %", "unpack 25.0 %", "GPU 50.0 %"] {
             assert!(text.contains(words), "{text}");
         }
         assert!(!text.contains("copied up"), "{text}");
+        assert_eq!(bounds(std::slice::from_ref(&case)).last(), Some(&text));
+        let of_two = bounds(&[case.clone(), case]);
+        assert!(of_two.len() == 1 && of_two[0].starts_with("Bound by network: "), "{of_two:?}");
     }
 }

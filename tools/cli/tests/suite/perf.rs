@@ -91,7 +91,10 @@ fn the_time_of_a_run_is_told_by_stage() {
     assert!(stages["bound_by"].is_string(), "{stages}");
 
     let table = Tcpx::new(&words).run();
-    assert!(table.stdout.replace('\n', " ").contains("Bound by: "), "{}", table.stdout);
+    assert!(table.stdout.contains("  bound by  "), "{table}");
+    assert!(table.stdout.contains(": the receiver waited for the network"), "{table}");
+    let sizes = Tcpx::new(&["perf", "--size", "1M,2M", "--iters", "3"]).run();
+    assert!(!sizes.stdout.contains("waited for the network "), "only in the column: {sizes}");
 }
 
 #[test]
