@@ -12,6 +12,7 @@ mod scale;
 use chart::{BarPlot, LinePlot, Series};
 use label::{escape, label};
 
+use super::columns::columns;
 use super::figures::CaseFigures;
 use super::rate_unit::RateUnit;
 use super::rates::{Percentiles, Throughput};
@@ -20,14 +21,18 @@ use super::table;
 use crate::input::ByteSize;
 
 const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;color:#1d2430;background:#fff;max-width:880px;margin:2em \
-auto;padding:0 1em}
+body{font:16px/1.5 system-ui,sans-serif;color:#1d2430;background:#fff;max-width:1180px;margin:1em \
+auto 2em;padding:0 1em;-webkit-text-size-adjust:100%}
 h1{font-size:1.5em;margin-bottom:0}h2{font-size:1.1em;margin:1.6em 0 .3em}
 .facts{color:#56606f;margin-top:.2em;overflow-wrap:anywhere}.bad{color:#b3261e;font-weight:600}
-svg{width:100%;height:auto;display:block}svg text{font:12px system-ui,sans-serif;fill:#56606f}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-td,th{padding:.15em .8em;text-align:right;border-bottom:1px solid #e3e7ed}
-pre{background:#f5f7fa;padding:.8em;overflow-x:auto;font-size:12px}
+.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));gap:0 2.5em}
+svg{width:100%;height:auto;display:block}svg text{font:14px system-ui,sans-serif;fill:#56606f}
+.keys{margin:.2em 0;font-size:14px}.keys span{margin-right:1.2em}
+.keys i{display:inline-block;width:.75em;height:.75em;margin-right:.4em}
+.table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+td,th{padding:.2em .6em;text-align:right;border-bottom:1px solid #e3e7ed;white-space:nowrap}
+@media(max-width:600px){table{font-size:14px}td,th{padding:.2em .45em}}
+.notes p{max-width:46em;margin:.5em 0;overflow-wrap:anywhere}
 ";
 
 /// Returns the page.
@@ -45,11 +50,12 @@ pub(super) fn render(report: &Report) -> String {
     if report.interrupted {
         body += "<p class=\"bad\">Interrupted: this is what was measured until then.</p>\n";
     }
-    body += &plots(report);
-    body += &text_of(report);
+    body += &figures(report);
+    body += &format!("<div class=\"plots\">\n{}</div>\n", plots(report));
+    body += &notes(report);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n{body}</body>\n</html>\n",
         escape(&title)
     )
@@ -78,7 +84,7 @@ fn section(title: &str, plot: &str) -> String {
     if plot.is_empty() {
         return String::new();
     }
-    format!("<h2>{}</h2>\n{plot}\n", escape(title))
+    format!("<section>\n<h2>{}</h2>\n{plot}\n</section>\n", escape(title))
 }
 
 /// Returns the plot of rates, with a line for each end that has one.
@@ -147,15 +153,30 @@ fn iterations(case: &CaseFigures) -> String {
     LinePlot { series: vec![series], x: "iteration", y: "ms", by_size: false, is_log: false }.svg()
 }
 
-/// Returns the table and its explanation, as in a terminal.
-fn text_of(report: &Report) -> String {
-    let rows = report.cases().iter().map(|case| table::row(report, case));
-    let lines: Vec<String> = [table::names(report)].into_iter().chain(rows).collect();
+/// Returns the table, with all columns, which scrolls where it is wider than the page.
+fn figures(report: &Report) -> String {
+    let columns = columns(report.shape(), usize::MAX);
+    let names: String =
+        columns.iter().map(|column| format!("<th>{}</th>", escape(&column.heading))).collect();
+    let row = |case: &CaseFigures| {
+        let cells = columns.iter().map(|column| match (column.fill)(case) {
+            text if text == "NO" => "<td class=\"bad\">NO</td>".to_owned(),
+            text => format!("<td>{}</td>", escape(&text)),
+        });
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    };
+    let rows: String = report.cases().iter().map(row).collect();
     format!(
-        "<h2>Figures</h2>\n<pre>{}\n\n{}</pre>\n",
-        escape(&lines.join("\n")),
-        escape(&table::closing(report))
+        "<h2>Figures</h2>\n<div class=\"table\">\n<table>\n<tr>{names}</tr>\n{rows}</table>\n</div>\n"
     )
+}
+
+/// Returns what the figures mean, and what stands in no column.
+fn notes(report: &Report) -> String {
+    let notes = table::notes(report);
+    let lines = notes.iter().flat_map(|note| note.lines());
+    let lines: String = lines.map(|line| format!("<p>{}</p>\n", escape(line))).collect();
+    format!("<h2>Notes</h2>\n<div class=\"notes\">\n{lines}</div>\n")
 }
 
 #[cfg(test)]

@@ -60,24 +60,26 @@ pub(super) fn row(report: &Report, case: &CaseFigures) -> String {
 
 /// Returns the text below the rows.
 pub(super) fn closing(report: &Report) -> String {
+    let notes: Vec<String> = notes(report).iter().map(|note| wrap(note)).collect();
+    let text = notes.join("\n");
+    match report.cases() {
+        [case] => text + &histogram(case),
+        _ => text,
+    }
+}
+
+/// Returns what the figures mean, and what stands in no column.
+pub(super) fn notes(report: &Report) -> Vec<String> {
     let cases = report.cases();
     let explanation = explanation(report, report.has_baseline)
         .replace(RateUnit::default().definition(), report.unit.definition());
-    let mut text = wrap(&explanation);
-    for line in render_growth(&report.nic_counters) {
-        text += &format!("\n{}", wrap(&line));
-    }
-    let parts = cases
-        .iter()
-        .filter_map(|case| Some(processor(case)? + "\n"))
-        .chain(cases.iter().map(|case| tcp(case) + "\n"))
-        .chain(cases.iter().filter_map(|case| Some(nics(case, report.unit)? + "\n")))
-        .chain(bounds(cases).into_iter().map(|it| wrap(&it) + "\n"));
-    text = parts.fold(text, |text, part| text + "\n" + part.trim_end());
-    if let [case] = cases {
-        text += &histogram(case);
-    }
-    text
+    let mut notes = vec![explanation];
+    notes.extend(render_growth(&report.nic_counters));
+    notes.extend(cases.iter().filter_map(processor));
+    notes.extend(cases.iter().map(tcp));
+    notes.extend(cases.iter().filter_map(|case| nics(case, report.unit)));
+    notes.extend(bounds(cases));
+    notes
 }
 
 fn constants(report: &Report) -> String {

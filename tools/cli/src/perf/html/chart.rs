@@ -4,18 +4,19 @@ use super::label::escape;
 use super::scale::Scale;
 use crate::input::ByteSize;
 
-/// The picture, and the plot in it, in units of its own.
-const WIDTH: f64 = 840.0;
-const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 84.0;
-const RIGHT: f64 = 806.0;
-const TOP: f64 = 30.0;
-const BOTTOM: f64 = 250.0;
+/// The picture, and the plot in it, in units of its own. It is narrow, so that its texts are
+/// legible on a phone.
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 280.0;
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 452.0;
+const TOP: f64 = 28.0;
+const BOTTOM: f64 = 232.0;
 /// Colours that colour-blind people can distinguish, too.
 const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7a7a"];
 /// Most labels below a plot.
-const MOST_LABELS: usize = 12;
+const MOST_LABELS: usize = 6;
 /// Height of a bar of shares, with the space below it.
 const SHARE_HEIGHT: f64 = 26.0;
 
@@ -63,12 +64,10 @@ impl LinePlot {
         let ticks: Vec<(f64, String)> = ticks.map(|tick| (at(tick), x_label(tick))).collect();
         let mut svg = frame(&up, self.y) + &below(&ticks, self.x);
         let shown = self.series.iter().filter(|series| !series.points.is_empty());
-        let mut left = LEFT;
-        for (series, colour) in shown.zip(COLOURS) {
+        for (series, colour) in shown.clone().zip(COLOURS) {
             svg += &line(series, colour, at, |value| BOTTOM - up.position(value) * (BOTTOM - TOP));
-            svg += &key(&mut left, 12.0, series.name, colour);
         }
-        picture(HEIGHT, &svg)
+        keys(shown.map(|series| series.name)) + &picture(HEIGHT, &svg)
     }
 }
 
@@ -127,13 +126,10 @@ impl BarPlot {
 /// Returns one bar of shares for each row; empty without rows.
 pub(super) fn shares(rows: &[(String, Vec<(&'static str, f64)>)]) -> String {
     let Some((_, names)) = rows.first() else { return String::new() };
-    let (mut svg, mut left) = (String::new(), LEFT);
-    for ((name, _), colour) in names.iter().zip(COLOURS) {
-        svg += &key(&mut left, 12.0, name, colour);
-    }
+    let mut svg = String::new();
     for (index, (name, parts)) in rows.iter().enumerate() {
-        let (y, mut x) = (TOP + SHARE_HEIGHT * index as f64, LEFT);
-        svg += &text(LEFT - 8.0, y + 14.0, "end", name);
+        let (y, mut x) = (SHARE_HEIGHT * index as f64, LEFT);
+        svg += &text(LEFT - 8.0, y + 15.0, "end", name);
         for ((what, share), colour) in parts.iter().zip(COLOURS) {
             let width = share.clamp(0.0, 1.0) * (RIGHT - LEFT);
             svg += &format!(
@@ -145,12 +141,13 @@ pub(super) fn shares(rows: &[(String, Vec<(&'static str, f64)>)]) -> String {
             x += width;
         }
     }
-    picture(TOP + SHARE_HEIGHT * rows.len() as f64 + 4.0, &svg)
+    let height = SHARE_HEIGHT * rows.len() as f64;
+    keys(names.iter().map(|(name, _)| *name)) + &picture(height, &svg)
 }
 
 /// Returns the lines across the plot, with their values.
 fn frame(up: &Scale, name: &str) -> String {
-    let mut svg = text(8.0, TOP - 12.0, "start", name);
+    let mut svg = text(8.0, TOP - 14.0, "start", name);
     for tick in up.ticks(10.0) {
         let y = BOTTOM - up.position(tick) * (BOTTOM - TOP);
         svg += &format!(
@@ -165,18 +162,16 @@ fn frame(up: &Scale, name: &str) -> String {
 fn below(ticks: &[(f64, String)], name: &str) -> String {
     let every = ticks.len().div_ceil(MOST_LABELS).max(1);
     let labels = ticks.iter().step_by(every);
-    let labels = labels.map(|(x, label)| text(*x, BOTTOM + 18.0, "middle", label));
-    labels.collect::<String>() + &text((LEFT + RIGHT) / 2.0, BOTTOM + 38.0, "middle", name)
+    let labels = labels.map(|(x, label)| text(*x, BOTTOM + 19.0, "middle", label));
+    labels.collect::<String>() + &text((LEFT + RIGHT) / 2.0, BOTTOM + 40.0, "middle", name)
 }
 
-/// Returns one entry of the legend. `left` is the position of the next one.
-fn key(left: &mut f64, y: f64, name: &str, colour: &str) -> String {
-    let x = *left;
-    *left += 26.0 + 6.6 * name.chars().count() as f64;
-    format!(
-        "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\n",
-        y - 9.0
-    ) + &text(x + 15.0, y, "start", name)
+/// Returns the meaning of the colours, which wraps as text does.
+fn keys<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let key = |(name, colour): (&str, &str)| {
+        format!("<span><i style=\"background:{colour}\"></i>{}</span>\n", escape(name))
+    };
+    format!("<p class=\"keys\">{}</p>\n", names.zip(COLOURS).map(key).collect::<String>())
 }
 
 fn text(x: f64, y: f64, anchor: &str, words: &str) -> String {
@@ -220,7 +215,8 @@ mod tests {
         assert_eq!(svg.matches("<rect").count(), 2);
         assert!(svg.contains("&lt;2"));
         let svg = shares(&[("4 KiB".to_owned(), vec![("a", 0.25), ("b", 0.75)])]);
-        assert_eq!(svg.matches("<rect").count(), 4, "two shares and what their colours mean");
+        assert_eq!(svg.matches("<rect").count(), 2);
+        assert_eq!(svg.matches("<i style=").count(), 2, "what their colours mean");
         assert_eq!(shares(&[]), "");
     }
 }
