@@ -157,13 +157,13 @@ pub(crate) struct PerfArgs {
 
     /// Measure every GPU with every NIC, one pair after the other: those of --gpu and --nic, or
     /// all. The server takes the same ones, unless it has flags of its own; it is there --forever
-    #[arg(long, conflicts_with_all = ["clients", "html"])]
+    #[arg(long, conflicts_with = "clients")]
     pub(super) pairs: bool,
 
     /// Measure in clear, then encrypted (encryption = require at both ends), each with sessions of
     /// its own. The ratio is of the rates, or of the times of round trips. A server is there
     /// --forever
-    #[arg(long, conflicts_with_all = ["clients", "html", "pairs"])]
+    #[arg(long, conflicts_with_all = ["clients", "pairs"])]
     pub(super) encrypt: bool,
 
     /// Print one JSON object instead of a table; of several sizes its figures are those of the

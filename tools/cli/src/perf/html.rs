@@ -35,15 +35,33 @@ td,th{padding:.2em .6em;text-align:right;border-bottom:1px solid #e3e7ed;white-s
 .notes p{max-width:46em;margin:.5em 0;overflow-wrap:anywhere}
 ";
 
-/// Returns the page.
-pub(super) fn render(report: &Report) -> String {
-    let title = format!("tcpx perf: {}", report.op);
-    let mut body = format!("<h1>{}</h1>\n", escape(&title));
+/// Returns the page of measurements, each with what tells it from the others; empty for a single
+/// one.
+pub(super) fn render(measurements: &[(String, &Report)]) -> String {
+    let op = measurements.first().map_or("", |(_, report)| report.op);
+    let title = format!("tcpx perf: {op}");
+    let body: String = measurements
+        .iter()
+        .map(|(variant, report)| {
+            let comma = if variant.is_empty() { "" } else { ", " };
+            format!("<h1>{}</h1>\n", escape(&format!("{title}{comma}{variant}")))
+                + &measurement(report)
+        })
+        .collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n{body}</body>\n</html>\n",
+        escape(&title)
+    )
+}
+
+fn measurement(report: &Report) -> String {
     let facts = table::facts(report).replace('\n', " ");
     let hosts = report.hosts.iter().map(|it| format!("{}: {}", it.end, it.host));
     let facts = [facts].into_iter().chain(hosts).chain(origin::facts(report.role.name()));
     let facts: Vec<String> = facts.map(|fact| escape(&fact)).collect();
-    body += &format!("<p class=\"facts\">{}</p>\n", facts.join("<br>"));
+    let mut body = format!("<p class=\"facts\">{}</p>\n", facts.join("<br>"));
     if let Some(mismatch) = report.mismatch() {
         body += &format!("<p class=\"bad\">NOT VERIFIED: {}</p>\n", escape(mismatch));
     }
@@ -52,13 +70,7 @@ pub(super) fn render(report: &Report) -> String {
     }
     body += &figures(report);
     body += &format!("<div class=\"plots\">\n{}</div>\n", plots(report));
-    body += &notes(report);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n{body}</body>\n</html>\n",
-        escape(&title)
-    )
+    body + &notes(report)
 }
 
 fn plots(report: &Report) -> String {

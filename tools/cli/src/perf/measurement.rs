@@ -272,6 +272,7 @@ mod tests {
     use super::*;
     use crate::output::json;
     use crate::perf::plan::{Batch, Direction, Receives};
+    use crate::perf::rate_unit::RateUnit;
     use crate::perf::table;
     use crate::rendezvous::connect_both;
 
@@ -304,8 +305,14 @@ mod tests {
             let seed = if connected.role == Role::Client { client_seed } else { server_seed };
             let progress = Progress::hidden();
             let plan = plan(seed);
-            let report =
-                measure_with(connected, &plan, &Output::nowhere(), None, &progress).unwrap();
+            let report = measure_with(
+                connected,
+                &plan,
+                &Output::nowhere(RateUnit::default()),
+                None,
+                &progress,
+            )
+            .unwrap();
             assert_eq!(progress.count_of_steps(), 2, "warmup is no progress: {mode:?}");
             report
         })

@@ -33,8 +33,9 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn nowhere() -> Self {
-        Self { format: Format::Nothing, page: None, unit: RateUnit::default() }
+    /// Returns an output that shows nothing; its reports have rates in `unit`.
+    pub(super) fn nowhere(unit: RateUnit) -> Self {
+        Self { format: Format::Nothing, page: None, unit }
     }
 
     /// Prints the row of one size above the progress.
@@ -96,12 +97,16 @@ impl Output {
         })
     }
 
+    /// Writes the page of these measurements, each with what tells it from the others.
+    pub(super) fn write_page(&self, measurements: &[(String, &Report)]) -> Result<(), Failure> {
+        let Some(path) = &self.page else { return Ok(()) };
+        let what = format!("writing {}", path.display());
+        std::fs::write(path, html::render(measurements)).map_err(Failure::io(what))
+    }
+
     /// Prints the end of the report, and writes the page.
     pub(super) fn end(&self, report: &Report) -> Result<(), Failure> {
-        if let Some(path) = &self.page {
-            let what = format!("writing {}", path.display());
-            std::fs::write(path, html::render(report)).map_err(Failure::io(what))?;
-        }
+        self.write_page(&[(String::new(), report)])?;
         match self.format {
             Format::Table => print(&format!("\n{}", table::closing(report))),
             Format::Json => print(&json(report)?),

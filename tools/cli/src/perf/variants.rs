@@ -35,6 +35,16 @@ enum Variant {
     Encryption { encryption: &'static str },
 }
 
+impl Variant {
+    /// Returns what tells it from the others, in words.
+    fn name(&self) -> String {
+        match self {
+            Self::Pair(pair) => format!("GPU {}, NIC {}", gpu(pair), pair.nic),
+            Self::Encryption { encryption } => format!("encryption {encryption}"),
+        }
+    }
+}
+
 /// Report of a variant.
 #[derive(Debug, Serialize)]
 struct VariantReport {
@@ -72,7 +82,7 @@ pub(super) fn measure(args: &PerfArgs, output: &Output) -> Result<(), Failure> {
         }
         let measured = RefCell::new(None);
         retry_while_busy(&args, || {
-            measure_ends(&args, &Output::nowhere(), |report| {
+            measure_ends(&args, &Output::nowhere(output.unit), |report| {
                 measured.replace(Some(report));
                 Ok(())
             })
@@ -85,6 +95,8 @@ pub(super) fn measure(args: &PerfArgs, output: &Output) -> Result<(), Failure> {
             break;
         }
     }
+    let named = reports.iter().map(|it| (it.variant.name(), &it.report));
+    output.write_page(&named.collect::<Vec<_>>())?;
     if output.format == Format::Json {
         let [pairs, encryptions] = [!args.encrypt, args.encrypt].map(|it| it.then_some(&*reports));
         print_json(&VariantReports { pairs, encryptions })?;

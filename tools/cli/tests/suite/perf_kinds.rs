@@ -290,7 +290,13 @@ fn clear_and_encrypted_sessions_are_measured_in_one_run() {
             (&"off".into(), &"require".into())
         );
         assert_eq!((&clear["verified"], &encrypted["verified"]), (&true.into(), &true.into()));
-        let table = Tcpx::new(&words).run();
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.html");
+        let table = Tcpx::new(&[&words, &["--html", page.to_str().unwrap()][..]].concat()).run();
+        let page = std::fs::read_to_string(&page).unwrap();
+        for words in ["encryption off</h1>", "encryption require</h1>"] {
+            assert!(page.contains(words), "{words}: {table}");
+        }
         let ratios: Vec<_> =
             table.stdout.lines().skip(1).map(|line| line.split_whitespace().last()).collect();
         let [Some("-"), Some("-"), Some(small), Some(large)] = ratios[..] else {
@@ -335,7 +341,6 @@ fn flags_that_do_not_go_together_are_refused() {
         &["server", "--pairs"],
         &["server", "--encrypt"],
         &["--pairs", "--encrypt"],
-        &["--pairs", "--html", "x"],
         &["--sweep", "64K..4K"],
         &["--duration", "0"],
     ] {
