@@ -18,7 +18,7 @@ pub(crate) mod session_key;
 use std::sync::Arc;
 
 use rustls::client::verify_server_name;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
 use rustls::{
     ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection,
@@ -33,7 +33,7 @@ use tcpx_seal::secret::{SharedSecret, TrafficSecret};
 use tcpx_seal::suite::Suite;
 use zeroize::Zeroizing;
 
-use self::certificates::Certificates;
+use self::certificates::{Certificates, name_of};
 use self::raw_keys::{AnyKey, PinnedKey};
 use self::session_key::{SessionKey, session_of};
 use crate::error::{CertificateProblem, EncryptionProblem, Result as CoreResult};
@@ -118,13 +118,6 @@ impl PeerCredential {
             }
         }
     }
-}
-
-/// Returns a peer's name as certificates have it: without that of its device.
-fn name_of(peer: &str) -> Result<ServerName<'static>, EncryptionProblem> {
-    let peer = Device::peer_name(peer).to_owned();
-    ServerName::try_from(peer.clone())
-        .map_err(|_| EncryptionProblem::Certificate(CertificateProblem::OtherName(peer)))
 }
 
 /// One end of a handshake. Pure: bytes in, bytes out.

@@ -10,7 +10,7 @@ use tcpx_diagnosis::{
 };
 
 use crate::checks::nics::{check_features, check_state};
-use crate::checks::{check_peer, driver_log, limits};
+use crate::checks::{check_peer, driver_log, encryption, limits};
 use crate::environment::library_remarks;
 use crate::kernel::Kernel;
 use crate::nixl;
@@ -36,6 +36,7 @@ pub fn examine(
         ),
     };
     findings.extend(limits::check(&host.tree(), kernel));
+    findings.extend(encryption::check(host, kernel));
     findings.extend(nixl::check(host));
 
     let Hardware { gpus, nics, dialects, findings: mut hardware, .. } =

@@ -68,4 +68,19 @@ PORT_IN_USE = 613 Error "the port is in use"
     cause "another process listens on this port of this address, or a server that was started before still does"
     cure ["ss -ltnp", "# stop the other program, or choose another port: --port of tcpx, listen (TCPX_LISTEN) of a session; 0 lets the system choose"]
     source "this project"
+KERNEL_TLS_UNUSED = 614 Info "tcpx encrypts by itself, not by the kernel's TLS"
+    symptom "tcpx doctor says whether this kernel has TLS; encryption (TCPX_ENCRYPTION) is as fast with it as without"
+    cause "the kernel's TLS cannot renew its keys before Linux 6.14, and it was never measured to be faster: records are encrypted in the process, on every kernel alike"
+    cure ["sysctl net.ipv4.tcp_available_ulp", "# nothing to do: tcpx needs nothing of the kernel to encrypt"]
+    source "this project, docs/decisions/encryption.md"
+CLOCK_NOT_SYNCHRONISED = 615 Warning "the clock is not synchronised"
+    symptom "a certificate (TCPX_TLS_CERT) is refused as expired or not valid yet, though it is valid"
+    cause "certificates are checked by this machine's clock, and nothing sets it by another one: no program like chrony or systemd-timesyncd runs, or it reaches no server"
+    cure ["date -u", "# timedatectl status, or chronyc tracking, says which program sets the clock: start one; in a container the clock is the host's"]
+    source "adjtimex(2)"
+CLOUD_ENCRYPTS = 616 Info "what the network of this cloud encrypts"
+    symptom "tcpx doctor says what the cloud's documents state about traffic between virtual machines"
+    cause "the cloud may encrypt below this machine, with keys that the cloud has and where this machine cannot see it; with TCPX_ENCRYPTION only the two ends have the keys"
+    cure ["# Google Cloud: nothing to set", "# Amazon EC2: aws ec2 describe-instance-types --filters Name=network-info.encryption-in-transit-supported,Values=true names the types that do", "# Azure: az network vnet show --query encryption says whether it is enabled", "# to have the keys at the two ends alone: export TCPX_ENCRYPTION=require"]
+    source "documents of the clouds: Encryption in transit (Google Cloud), Data protection in Amazon EC2, Virtual network encryption (Azure)"
 }

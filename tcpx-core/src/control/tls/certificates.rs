@@ -12,19 +12,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
-use rustls::client::WebPkiServerVerifier;
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, InconsistentKeys, RootCertStore, ServerConfig};
 use tcpx_protocol::types::encryption::Encryption;
+use tcpx_protocol::types::memory::Device;
 use zeroize::Zeroizing;
 
 use super::certificate_dates::{self, CertificateDates};
 use super::provider;
-use crate::error::{CertificateFileProblem as Problem, Error, Result, SettingProblem};
+use crate::error::{
+    CertificateFileProblem as Problem, CertificateProblem, EncryptionProblem, Error, Result,
+    SettingProblem,
+};
 use crate::settings::SessionOptions;
 
 /// Most bytes of a file of certificates.
@@ -72,9 +76,21 @@ impl SessionOptions {
     /// # Errors
     /// [`Error::Setting`]: a session could not use the files.
     pub fn certificate_dates(&self) -> Result<Option<CertificateDates>> {
+        Ok(self.own_certificate()?.as_ref().and_then(certificate_dates::of))
+    }
+
+    /// Returns whether the certificate of these options is for this name, which a peer looks for
+    /// in it. `None`: they name none, or it cannot be said. It reads the files likewise.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: a session could not use the files.
+    pub fn certificate_is_for(&self, name: &str) -> Result<Option<bool>> {
+        Ok(self.own_certificate()?.and_then(|certificate| is_for(&certificate, name)))
+    }
+
+    fn own_certificate(&self) -> Result<Option<CertificateDer<'static>>> {
         let Some(Certificates { files, .. }) = Certificates::load(self)? else { return Ok(None) };
-        let chain = certificates("tls_cert", &files.cert)?;
-        Ok(chain.first().and_then(certificate_dates::of))
+        Ok(certificates("tls_cert", &files.cert)?.into_iter().next())
     }
 }
 
@@ -206,6 +222,19 @@ fn configs(
         listener: Arc::new(provider::listener_without_resumption(listener)),
         connector: Arc::new(provider::connector_without_resumption(connector)),
     })
+}
+
+/// Returns a peer's name as certificates have it: without that of its device.
+pub(super) fn name_of(peer: &str) -> std::result::Result<ServerName<'static>, EncryptionProblem> {
+    let peer = Device::peer_name(peer).to_owned();
+    ServerName::try_from(peer.clone())
+        .map_err(|_| EncryptionProblem::Certificate(CertificateProblem::OtherName(peer)))
+}
+
+/// Returns whether a certificate is for this name. `None`: it has a form that is not known.
+fn is_for(certificate: &CertificateDer<'_>, name: &str) -> Option<bool> {
+    let certificate = ParsedCertificate::try_from(certificate).ok()?;
+    Some(name_of(name).is_ok_and(|name| verify_server_name(&certificate, &name).is_ok()))
 }
 
 fn certificates(setting: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {

@@ -9,13 +9,29 @@ use tcpx_diagnosis::{Finding, Severity};
 /// Time before the end of a certificate in which it is a finding.
 const AHEAD: Duration = Duration::from_secs(14 * 86_400);
 
-/// Returns the finding about the files of these options at this time, if there is one.
-pub(super) fn check(options: &SessionOptions, now: SystemTime) -> Option<Finding> {
-    match options.certificate_dates() {
-        Ok(dates) => check_dates(dates?, now),
+/// Returns the findings about the files of these options at this time. `name` is what a session
+/// here is called, if it is known.
+pub(super) fn check(options: &SessionOptions, name: Option<&str>, now: SystemTime) -> Vec<Finding> {
+    let dates = match options.certificate_dates() {
+        Ok(dates) => dates,
         // Every problem of a file has an entry.
-        Err(error) => Some(Finding::new(error.diagnosis()?, error.to_string())),
-    }
+        Err(error) => {
+            let finding = error.diagnosis().map(|it| Finding::new(it, error.to_string()));
+            return Vec::from_iter(finding);
+        }
+    };
+    let mut findings = Vec::from_iter(dates.and_then(|dates| check_dates(dates, now)));
+    findings.extend(name.and_then(|name| check_name(options, name)));
+    findings
+}
+
+fn check_name(options: &SessionOptions, name: &str) -> Option<Finding> {
+    // A problem of a file is a finding of its own.
+    let is_for_it = options.certificate_is_for(name).ok()??;
+    (!is_for_it).then(|| {
+        let seen = format!("the certificate in TCPX_TLS_CERT is not for the name {name:?}");
+        Finding::new(&table::CERTIFICATE_OF_ANOTHER_NAME, seen)
+    })
 }
 
 fn check_dates(dates: CertificateDates, now: SystemTime) -> Option<Finding> {
@@ -60,7 +76,7 @@ mod tests {
         let dates = options.certificate_dates().expect("sound files").expect("it has a time");
         let (begin, end) = (dates.not_before, dates.not_after);
         let at = |time| {
-            let found = check(&options, time)?;
+            let found = check(&options, None, time).pop()?;
             Some((found.id.to_string(), found.severity, found.seen))
         };
         let second = Duration::from_secs(1);
@@ -80,9 +96,27 @@ mod tests {
         let (folder, authority) = (CertificateFolder::new(), Authority::new());
         let files = folder.write("a", &authority, &[&authority], Validity::Now);
         let now = SystemTime::now();
-        assert!(check(&options(&files), now).is_none());
-        assert!(check(&SessionOptions::default(), now).is_none());
-        let found = check(&options(&files).tls_ca(Some(folder.file("none"))), now);
-        assert_eq!(found.expect("it is missing").id.to_string(), "TCPX-752");
+        assert!(check(&options(&files), None, now).is_empty());
+        assert!(check(&SessionOptions::default(), Some("a"), now).is_empty());
+        let found = check(&options(&files).tls_ca(Some(folder.file("none"))), Some("b"), now);
+        assert_eq!(found.iter().map(|it| it.id.to_string()).collect::<Vec<_>>(), ["TCPX-752"]);
+    }
+
+    #[test]
+    fn a_certificate_that_lacks_the_name_is_a_finding() {
+        let (folder, authority) = (CertificateFolder::new(), Authority::new());
+        let names = ["decode-0", "10.0.0.7"];
+        let files = folder.write_for(&names, &authority, &[&authority], Validity::Now);
+        let found = |name| {
+            let found = check(&options(&files), Some(name), SystemTime::now());
+            found.into_iter().map(|it| (it.id.to_string(), it.seen)).collect::<Vec<_>>()
+        };
+        for name in names {
+            assert_eq!(found(name), [], "{name}");
+        }
+        for name in ["decode-1", "10.0.0.8", "", "no name of the DNS"] {
+            let seen = format!("the certificate in TCPX_TLS_CERT is not for the name {name:?}");
+            assert_eq!(found(name), [("TCPX-749".to_owned(), seen)]);
+        }
     }
 }

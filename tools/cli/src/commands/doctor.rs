@@ -57,13 +57,18 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     peer: Option<String>,
 
+    /// Also check whether the certificate (TCPX_TLS_CERT) is for this name: that of a session or of
+    /// NIXL's agent
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
     /// Also watch the data NICs' counters for this many seconds, while a transfer runs: do packets
     /// reach device memory, do errors and drops grow?
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     watch: Option<u64>,
 
     /// Only look at environment variables, and show each
-    #[arg(long, conflicts_with_all = ["gpu", "nic", "peer", "watch"])]
+    #[arg(long, conflicts_with_all = ["gpu", "nic", "peer", "name", "watch"])]
     env: bool,
 
     /// Also compare the environment with the settings recommended for this kind of host
@@ -115,9 +120,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         report = Report::new([report.findings(), &watch(&host, &kernel, seconds)].concat());
     }
     // Variables that cannot be read are findings already.
-    let certificate = SessionOptions::from_env().ok();
-    let certificate = certificate.and_then(|it| certificates::check(&it, SystemTime::now()));
-    report = Report::new([report.findings(), certificate.as_slice()].concat());
+    if let Ok(options) = SessionOptions::from_env() {
+        let found = certificates::check(&options, args.name.as_deref(), SystemTime::now());
+        report = Report::new([report.findings(), found.as_slice()].concat());
+    }
     if transport.plugin == PluginChoice::Devmem
         && let Some(finding) = check_device_memory(&data_nic_names(&host))
     {

@@ -10,7 +10,7 @@ use tcpx_devmem::{InstalledRule, Nic, NicFacts, stale_rules};
 
 use super::log::{self, LogLine};
 use super::queries::{DevmemSupport, Direction, Kernel, Statistics, ZeroCopySupport};
-use super::{counters, zero_copy};
+use super::{clock, counters, zero_copy};
 
 /// Queries to the running kernel. They change nothing on the machine.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +95,10 @@ impl Kernel for LiveKernel {
 
     fn open_files_limit(&self) -> Option<u64> {
         getrlimit(Resource::Nofile).current
+    }
+
+    fn is_clock_synchronised(&self) -> io::Result<bool> {
+        clock::is_synchronised()
     }
 }
 

@@ -106,4 +106,10 @@ pub trait Kernel {
 
     /// Returns the limit of open files; `None` without limit.
     fn open_files_limit(&self) -> Option<u64>;
+
+    /// Returns whether another clock has set this machine's lately. Changes nothing.
+    ///
+    /// # Errors
+    /// When a sandbox forbids the query.
+    fn is_clock_synchronised(&self) -> io::Result<bool>;
 }

@@ -76,6 +76,8 @@ pub(crate) struct KernelAnswers {
     pub(crate) stale_rules: Vec<InstalledRule>,
     pub(crate) locked_memory: Option<u64>,
     pub(crate) open_files: Option<u64>,
+    /// `None`: the query fails.
+    pub(crate) clock_synchronised: Option<bool>,
     pub(crate) statistics: Option<Statistics>,
     /// Lines of the log, or the error of reading it.
     pub(crate) log: Result<Vec<LogLine>, io::ErrorKind>,
@@ -97,6 +99,7 @@ impl KernelAnswers {
             stale_rules: Vec::new(),
             locked_memory: None,
             open_files: Some(1 << 20),
+            clock_synchronised: Some(true),
             statistics: None,
             log: Ok(Vec::new()),
         }
@@ -150,5 +153,9 @@ impl Kernel for KernelAnswers {
 
     fn open_files_limit(&self) -> Option<u64> {
         self.open_files
+    }
+
+    fn is_clock_synchronised(&self) -> io::Result<bool> {
+        self.clock_synchronised.ok_or_else(refused)
     }
 }

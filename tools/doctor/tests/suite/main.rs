@@ -2,6 +2,7 @@
 
 mod devices;
 mod devmem_findings;
+mod encryption_findings;
 #[path = "../../../../base/diagnosis/tests/suite/fixture/mod.rs"]
 mod fixture;
 mod limit_findings;
