@@ -1,4 +1,7 @@
 //! Attackers on the way of an encrypted control link. A change ends that peer, and nothing else.
+//!
+//! Attackers on the way of data sockets are in the tests of `tcpx-softnet`: `encryption` changes
+//! what is said on one, and `crossed_sockets` connects those of two live comms crosswise.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

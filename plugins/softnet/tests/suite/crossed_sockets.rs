@@ -1,5 +1,10 @@
 //! An attacker that connects the data sockets of two live comms crosswise, end to end: from the
 //! beginning, between the steps of their exchange of keys, and in the middle of the stream.
+//!
+//! These comms have one secret, and the attacker knows where each of them listens. Comms of
+//! sessions differ more: each has a secret that comes from its own link, and says on that link,
+//! encrypted, where it listens. So what does not connect here connects between sessions even less,
+//! and this is the test for those, too.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
