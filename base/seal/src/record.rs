@@ -145,31 +145,43 @@ impl Sealer {
         let start = queue.len();
         queue.extend_from_slice(&[0; HEADER_BYTES]);
         fill(queue);
-        let sealed = self.close(queue, start);
+        let plain = queue.len() - start - HEADER_BYTES;
+        queue.extend_from_slice(&[0; OVERHEAD_BYTES - HEADER_BYTES]);
+        let sealed = self.seal_in_place(&mut queue[start..], plain);
         if sealed.is_err() {
             queue.truncate(start);
         }
-        sealed
+        sealed.map(drop)
     }
 
-    /// Encrypts the record at the end of the queue, which begins at `start`.
-    fn close(&mut self, queue: &mut Vec<u8>, start: usize) -> Result<(), RecordError> {
-        let plain = queue.len() - start - HEADER_BYTES;
-        // At most what 16 bits hold, or it is refused.
-        let length = (plain + 1 + TAG_BYTES).min(usize::from(u16::MAX)) as u16;
-        if plain == 0 || plain > MAX_PLAIN_BYTES {
-            return Err(RecordError::Length(length));
-        }
-        queue.push(APPLICATION_DATA);
-        let header = header(length);
+    /// Makes one record at the front of `place`, of the `plain` bytes that are there behind
+    /// [`HEADER_BYTES`] bytes: 1 to [`MAX_PLAIN_BYTES`]. Returns its length.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal); [`RecordError::Length`] for another number of bytes, or when there
+    /// is no room for the [`OVERHEAD_BYTES`] of the record.
+    pub fn seal_in_place(&mut self, place: &mut [u8], plain: usize) -> Result<usize, RecordError> {
+        let (header, body) = split(place, plain)?;
+        let (body, end) = body.split_at_mut(plain);
         let (key, nonce) = self.0.next().ok_or(RecordError::Cipher)?;
-        let body = &mut queue[start + HEADER_BYTES..];
-        let tag = key
-            .seal_in_place_separate_tag(nonce, Aad::from(header), body)
+        key.seal_in_place_scatter(nonce, Aad::from(&*header), body, &[APPLICATION_DATA], end)
             .map_err(|_| RecordError::Cipher)?;
-        queue[start..start + HEADER_BYTES].copy_from_slice(&header);
-        queue.extend_from_slice(tag.as_ref());
-        Ok(())
+        Ok(plain + OVERHEAD_BYTES)
+    }
+
+    /// Makes one record at the front of `place`, of bytes that are elsewhere and stay as they are.
+    /// They are read once. Returns its length.
+    ///
+    /// # Errors
+    /// As [`seal_in_place`](Self::seal_in_place).
+    pub fn seal_into(&mut self, plain: &[u8], place: &mut [u8]) -> Result<usize, RecordError> {
+        let (header, body) = split(place, plain.len())?;
+        let (body, end) = body.split_at_mut(plain.len());
+        let (key, nonce) = self.0.next().ok_or(RecordError::Cipher)?;
+        let (aad, last) = (Aad::from(&*header), [APPLICATION_DATA]);
+        key.seal_out_of_place_scatter(nonce, aad, plain, body, &last, end)
+            .map_err(|_| RecordError::Cipher)?;
+        Ok(plain.len() + OVERHEAD_BYTES)
     }
 }
 
@@ -264,6 +276,19 @@ fn record_bytes(arrived: &[u8]) -> Result<Option<usize>, RecordError> {
         return Err(RecordError::Length(length));
     }
     Ok(Some(HEADER_BYTES + body))
+}
+
+/// Writes the header of a record of `plain` bytes to its place. Returns it, and the place of what
+/// follows.
+fn split(place: &mut [u8], plain: usize) -> Result<(&mut [u8], &mut [u8]), RecordError> {
+    // At most what 16 bits hold, or it is refused.
+    let length = (plain + 1 + TAG_BYTES).min(usize::from(u16::MAX)) as u16;
+    if plain == 0 || plain > MAX_PLAIN_BYTES || place.len() < plain + OVERHEAD_BYTES {
+        return Err(RecordError::Length(length));
+    }
+    let (head, body) = place[..plain + OVERHEAD_BYTES].split_at_mut(HEADER_BYTES);
+    head.copy_from_slice(&header(length));
+    Ok((head, body))
 }
 
 fn header(length: u16) -> [u8; HEADER_BYTES] {

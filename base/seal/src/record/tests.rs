@@ -35,6 +35,38 @@ fn long_stretches_take_several_records() {
 }
 
 #[test]
+fn bytes_elsewhere_and_bytes_in_place_make_the_same_record() {
+    for suite in SUITES {
+        let [mut appended, mut elsewhere, mut in_place] = [(); 3].map(|()| pair(suite, 9).0);
+        for bytes in [1, 15, 16, 17, 1000, MAX_PLAIN_BYTES] {
+            let plain: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+            let mut queue = Vec::new();
+            appended.seal(&plain, &mut queue).unwrap();
+            // The room behind a record stays as it is.
+            let mut place = vec![0xee; bytes + OVERHEAD_BYTES + 3];
+            assert_eq!(elsewhere.seal_into(&plain, &mut place), Ok(queue.len()));
+            assert_eq!(place, [&queue[..], &[0xee; 3]].concat(), "{suite:?}, {bytes}");
+            place[HEADER_BYTES..HEADER_BYTES + bytes].copy_from_slice(&plain);
+            assert_eq!(in_place.seal_in_place(&mut place, bytes), Ok(queue.len()));
+            assert_eq!(place, [&queue[..], &[0xee; 3]].concat(), "{suite:?}, {bytes}");
+        }
+    }
+}
+
+#[test]
+fn a_place_that_is_too_short_gets_no_record() {
+    let mut sealer = pair(Suite::fastest(), 9).0;
+    let mut place = [0xee; 4 + OVERHEAD_BYTES];
+    for plain in [&[][..], b"hello", &[0; MAX_PLAIN_BYTES + 1]] {
+        assert!(matches!(sealer.seal_into(plain, &mut place), Err(RecordError::Length(_))));
+        let refused = sealer.seal_in_place(&mut place, plain.len());
+        assert!(matches!(refused, Err(RecordError::Length(_))));
+    }
+    assert_eq!(place, [0xee; 4 + OVERHEAD_BYTES]);
+    assert_eq!(sealer.seal_into(b"four", &mut place), Ok(place.len()));
+}
+
+#[test]
 fn nothing_of_the_stream_is_in_clear() {
     let (mut sealer, _) = pair(Suite::Aes256Gcm, RECORDS_A_KEY);
     let mut queue = Vec::new();

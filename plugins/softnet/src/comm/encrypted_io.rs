@@ -1,8 +1,8 @@
 //! Encrypted bytes of a socket, on their way out and in.
 //!
-//! Bytes are copied into a buffer as they are encrypted, and the system reads them from there while
-//! they are in the cache; they are decrypted where they arrive, and copied to their place. An idle
-//! socket has no buffer.
+//! Bytes are encrypted from where they are into a buffer, and the system reads them from there
+//! while they are in the cache; they are decrypted where they arrive, and copied to their place. An
+//! idle socket has no buffer.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -10,9 +10,10 @@ use std::io::{self, Read};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::thread::LocalKey;
 
-use tcpx_seal::record::{MAX_PLAIN_BYTES, MAX_RECORD_BYTES, Opener, RecordError, Sealer};
+use tcpx_seal::record::{
+    HEADER_BYTES, MAX_PLAIN_BYTES, MAX_RECORD_BYTES, Opener, RecordError, Sealer,
+};
 
 use crate::memory::{IoList, IoOutcome};
 
@@ -23,24 +24,19 @@ const BUFFER_BYTES: usize = BATCH_RECORDS * MAX_RECORD_BYTES;
 /// Buffers that a thread keeps for its next calls.
 const KEPT_BUFFERS: usize = 4;
 
-/// Buffers that no socket of a thread uses now.
-type Buffers = LocalKey<RefCell<Vec<Vec<u8>>>>;
-
 thread_local! {
-    /// Buffers with room for a batch.
-    static OF_RECORDS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
-    /// Buffers of BUFFER_BYTES, which were zeroed once.
-    static OF_READS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Buffers of BUFFER_BYTES that no socket of a thread uses now. They were zeroed once.
+    static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-fn take_buffer(kept: &'static Buffers) -> Vec<u8> {
+fn take_buffer() -> Vec<u8> {
     // A thread that ends keeps none.
-    let kept = kept.try_with(|kept| kept.borrow_mut().pop()).ok().flatten();
-    kept.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    let kept = BUFFERS.try_with(|kept| kept.borrow_mut().pop()).ok().flatten();
+    kept.unwrap_or_else(|| vec![0; BUFFER_BYTES])
 }
 
-fn give_back(kept: &'static Buffers, buffer: Vec<u8>) {
-    let _ = kept.try_with(|kept| {
+fn give_back(buffer: Vec<u8>) {
+    let _ = BUFFERS.try_with(|kept| {
         let mut kept = kept.borrow_mut();
         if kept.len() < KEPT_BUFFERS {
             kept.push(buffer);
@@ -57,17 +53,17 @@ pub(super) fn is_tampering(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub(crate) struct EncryptedOut {
     sealer: Sealer,
-    /// Records that are not all out; empty, without room, between two batches.
-    records: Vec<u8>,
-    /// Number of bytes of the records that are out.
-    sent: usize,
+    /// What the records are in; empty, without room, between two batches.
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that are records and not out.
+    records: Range<usize>,
     /// Number of bytes of the stream that the records have, or had, and that no call has returned.
     plain: usize,
 }
 
 impl EncryptedOut {
     pub(crate) fn new(sealer: Sealer) -> Self {
-        Self { sealer, records: Vec::new(), sent: 0, plain: 0 }
+        Self { sealer, buffer: Vec::new(), records: 0..0, plain: 0 }
     }
 
     /// Sends the bytes at the front of the stream. Returns how many of the listed bytes are out,
@@ -84,17 +80,16 @@ impl EncryptedOut {
         {
             return IoOutcome::Failed(error);
         }
-        while self.sent < self.records.len() {
+        while !self.records.is_empty() {
             let mut rest = IoList::new(usize::MAX);
-            rest.push_bytes(&self.records[self.sent..]);
+            rest.push_bytes(&self.buffer[self.records.clone()]);
             match rest.send(socket.as_fd(), signal) {
-                IoOutcome::Bytes(bytes) => self.sent += bytes,
+                IoOutcome::Bytes(bytes) => self.records.start += bytes,
                 outcome => return outcome,
             }
         }
-        if self.sent > 0 {
-            give_back(&OF_RECORDS, std::mem::take(&mut self.records));
-            self.sent = 0;
+        if !self.buffer.is_empty() {
+            give_back(std::mem::take(&mut self.buffer));
         }
         match self.plain.min(list.bytes()) {
             0 => IoOutcome::Again,
@@ -108,13 +103,21 @@ impl EncryptedOut {
     /// Encrypts a batch of the listed bytes.
     fn seal(&mut self, list: &IoList<'_>) -> io::Result<()> {
         let plain = list.bytes().min(BATCH_RECORDS * MAX_PLAIN_BYTES);
-        self.records = take_buffer(&OF_RECORDS);
-        self.records.clear();
+        if self.buffer.is_empty() {
+            self.buffer = take_buffer();
+        }
+        self.records = 0..0;
         for from in (0..plain).step_by(MAX_PLAIN_BYTES) {
             let range = from..plain.min(from + MAX_PLAIN_BYTES);
-            self.sealer
-                .record(&mut self.records, |queue| list.append_to(queue, range))
-                .map_err(io::Error::other)?;
+            let (sealer, place) = (&mut self.sealer, &mut self.buffer[self.records.end..]);
+            let sealed = match list.whole(range.clone()) {
+                Some(piece) => piece.lend(|plain| sealer.seal_into(plain, place)),
+                None => {
+                    list.copy_to(&mut place[HEADER_BYTES..][..range.len()], from);
+                    sealer.seal_in_place(place, range.len())
+                }
+            };
+            self.records.end += sealed.map_err(io::Error::other)?;
         }
         self.plain = plain;
         Ok(())
@@ -192,8 +195,7 @@ impl EncryptedIn {
     /// Reads behind the part of a record that is there.
     fn read(&mut self, socket: &TcpStream) -> io::Result<usize> {
         if self.buffer.is_empty() {
-            self.buffer = take_buffer(&OF_READS);
-            self.buffer.resize(BUFFER_BYTES, 0);
+            self.buffer = take_buffer();
         }
         // Less than a record is left, or it would have been opened.
         self.buffer.copy_within(self.records.clone(), 0);
@@ -208,7 +210,7 @@ impl EncryptedIn {
     /// Gives the buffer back, if nothing is in it.
     fn release(&mut self) {
         if self.records.is_empty() && self.plain.is_empty() && !self.buffer.is_empty() {
-            give_back(&OF_READS, std::mem::take(&mut self.buffer));
+            give_back(std::mem::take(&mut self.buffer));
             self.records = 0..0;
             self.plain = 0..0;
         }
@@ -283,7 +285,31 @@ mod tests {
         }
         assert!(bytes == place);
         assert!(!ends.input.has_bytes());
-        assert_eq!((ends.input.buffer.len(), ends.out.records.capacity()), (0, 0), "idle");
+        assert_eq!((ends.input.buffer.len(), ends.out.buffer.len()), (0, 0), "idle");
+    }
+
+    #[test]
+    fn records_of_many_pieces_arrive_in_their_order() {
+        let mut ends = Ends::new();
+        let mut bytes: Vec<u8> = (0..100_000u32).map(|i| (i / 3) as u8).collect();
+        // Some records are within a piece, and some have several.
+        let mut list = IoList::new(usize::MAX);
+        for part in bytes.chunks_mut(40_001).flat_map(|part| part.split_at_mut_checked(3_000)) {
+            [part.0, part.1].into_iter().for_each(|part| {
+                list.push(Piece::of_slice(part));
+            });
+        }
+        let sent = ends.out.send(&ends.sockets[0], &list, libc::MSG_NOSIGNAL);
+        assert!(matches!(sent, IoOutcome::Bytes(100_000)), "{sent:?}");
+        let (mut place, mut came) = (vec![0; bytes.len()], 0);
+        while came < bytes.len() {
+            match ends.receive(&mut place[came..]) {
+                IoOutcome::Bytes(count) => came += count,
+                IoOutcome::Blocked | IoOutcome::Again => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(bytes == place);
     }
 
     #[test]

@@ -95,13 +95,18 @@ impl<'a> IoList<'a> {
         })
     }
 
-    /// Appends a range of the listed bytes to a buffer. The processor must be able to read them.
-    pub(crate) fn append_to(&self, buffer: &mut Vec<u8>, range: Range<usize>) {
-        let mut left = range.len();
-        for piece in self.pieces(range.start) {
-            let part = piece.slice(0, left);
-            part.append_to(buffer);
-            left -= part.len();
+    /// Returns a range of the listed bytes, if it is in one piece.
+    pub(crate) fn whole(&self, range: Range<usize>) -> Option<Piece> {
+        let first = self.pieces(range.start).find(|piece| piece.len() > 0)?;
+        (first.len() >= range.len()).then(|| first.slice(0, range.len()))
+    }
+
+    /// Copies the listed bytes from byte `from` on to the front of a buffer, as many as there are
+    /// or as it has room for. The processor must be able to read them.
+    pub(crate) fn copy_to(&self, mut buffer: &mut [u8], from: usize) {
+        for piece in self.pieces(from) {
+            let done = piece.read(buffer);
+            buffer = &mut buffer[done..];
         }
     }
 

@@ -1,9 +1,10 @@
 #![allow(unsafe_code)]
 //! Ranges of memory that callers lend, or that are parts of the bounce region.
 //!
-//! Nothing here forms a reference to such memory: the consumer, or a GPU, may touch it at any time.
-//! Socket calls get addresses, and the kernel checks them. The only copies made in user space are
-//! [`Piece::write`], [`Piece::copy_from`] and `Region::fill`. None of them touches GPU memory.
+//! Nothing here forms a reference to such memory, because the consumer, or a GPU, may touch it at
+//! any time; [`Piece::lend`] does so for memory that is sent. Socket calls get addresses, and the
+//! kernel checks them. The only copies made in user space are [`Piece::write`], [`Piece::read`],
+//! [`Piece::copy_from`] and `Region::fill`. None of them touches GPU memory.
 //! Receives into GPU memory go through pinned pages, from which the bytes are read or copied up
 //! (see `uploader`). Sends from GPU memory go through pinned pages, too (see `stager`). Where a NIC
 //! writes to GPU memory or reads it, pieces of it are numbers.
@@ -110,19 +111,26 @@ impl Piece {
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
     }
 
-    /// Appends the bytes of the piece, which the processor can read, to a buffer.
-    pub(crate) fn append_to(self, buffer: &mut Vec<u8>) {
+    /// Copies the start of the piece, which the processor can read, to the front of a buffer.
+    /// Returns how many bytes that are.
+    pub(crate) fn read(self, buffer: &mut [u8]) -> usize {
+        let len = buffer.len().min(self.len);
         let source = core::ptr::with_exposed_provenance::<u8>(self.address);
-        buffer.reserve(self.len);
-        let end = buffer.len();
         // SAFETY:
-        // - the piece is lent memory (see `lent`), or memory of the plugin's own, of `self.len`
-        //   bytes;
-        // - the buffer has room for as many behind its end, which are initialised when they count.
-        unsafe {
-            core::ptr::copy_nonoverlapping(source, buffer.as_mut_ptr().add(end), self.len);
-            buffer.set_len(end + self.len);
-        }
+        // - the piece is lent memory (see `lent`), or memory of the plugin's own, of
+        //   `self.len ≥ len` bytes;
+        // - `buffer` is a live slice of the plugin's own, so the two cannot overlap.
+        unsafe { core::ptr::copy_nonoverlapping(source, buffer.as_mut_ptr(), len) };
+        len
+    }
+
+    /// Calls `read` with the bytes of the piece, which the processor can read. For a cipher, which
+    /// reads each of them once.
+    pub(crate) fn lend<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
+        let source = core::ptr::with_exposed_provenance::<u8>(self.address);
+        // SAFETY: the piece is lent memory of a send (see `lent`), which its lender does not write
+        // to until the send is done, or memory of the plugin's own that only this send uses.
+        read(unsafe { core::slice::from_raw_parts(source, self.len) })
     }
 
     /// Copies the piece to `offset` of a file in memory. Where the process has no such memory, the
