@@ -174,7 +174,7 @@ mod tests {
 
     const GBIT_10: Option<u64> = Some(10_000);
 
-    /// Returns the counters after some blocks, each of which took this time.
+    /// Returns the counters after some blocks that took this time each.
     fn sample(blocks: u64, busy_ms: u64) -> SpeedSample {
         let receiving_ns = blocks * busy_ms * 1_000_000;
         let stages = StageTimes { receiving_ns, idle_ns: u64::MAX / 2, ..StageTimes::default() };
