@@ -93,6 +93,10 @@ pub(crate) struct PerfArgs {
     #[arg(long, conflicts_with_all = ["latency", "messages", "op", "receives"])]
     bidir: bool,
 
+    /// Let the server send and the client receive. Not with --bidir, --latency, --op or --clients
+    #[arg(long)]
+    reverse: bool,
+
     /// Wait for N clients started with the same flags, and let all of them send at once [server
     /// only]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -214,6 +218,7 @@ impl PerfArgs {
             }),
             idle_ms: self.idle_ms.unwrap_or(0),
             busy: self.busy.unwrap_or(0),
+            reverse: self.reverse,
         };
         plan.check().map_err(Failure::Usage)?;
         Ok(plan)
@@ -305,6 +310,7 @@ impl PerfArgs {
         require_same("--receives", self.receives, plan.receives)?;
         require_same("--idle-ms", self.idle_ms, plan.idle_ms)?;
         require_same("--busy", self.busy, plan.busy)?;
+        require_same("--reverse", self.reverse.then_some(true), plan.reverse)?;
         require_same("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
     }
 }

@@ -109,6 +109,7 @@ mod tests {
             receives: Receives::Ahead,
             idle_ms: 0,
             busy: 0,
+            reverse: false,
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) enum PathStep {
     Check,
 }
 
-/// Path for the bytes of one iteration from client to server.
+/// Path for the bytes of one iteration from one end to the other.
 pub(super) trait DataPath {
     /// Returns the name in errors.
     fn name(&self) -> &'static str;

@@ -15,6 +15,7 @@ use super::samples::Samples;
 use super::stages::StageShares;
 use super::tcp::TcpFigures;
 use super::times::CaseTimes;
+use crate::rendezvous::Role;
 
 /// Least part of the receive's time that a send takes if it ends with its bytes at the receiver.
 const AS_LONG: f64 = 0.9;
@@ -33,10 +34,10 @@ pub(super) struct CaseFigures {
     pub(super) batch: Option<BatchFigures>,
     #[serde(flatten)]
     pub(super) one_sided: Option<OneSidedFigures>,
-    /// The server's receives.
+    /// The receives, of the server unless it sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) receiver: Option<Throughput>,
-    /// The client's sends, if they end with the bytes at the server. Where buffers accept the bytes
+    /// The sends, if they end with the bytes at the receiver. Where buffers accept the bytes
     /// sooner, their time says nothing about the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sender: Option<Throughput>,
@@ -168,26 +169,30 @@ impl CaseFigures {
         if case.plan.mode == Mode::Bidirectional {
             return self.with_both_ways(case, client, server);
         }
-        let sent = Samples::new(&client.session_ns);
-        let [received, large, raw] =
-            [&server.session_ns, &server.large_ns, &server.raw_ns].map(|times| Samples::new(times));
+        let (sender, receiver) = match case.plan.sender() {
+            Role::Client => (client, server),
+            Role::Server => (server, client),
+        };
+        let sent = Samples::new(&sender.session_ns);
+        let [received, large, raw] = [&receiver.session_ns, &receiver.large_ns, &receiver.raw_ns]
+            .map(|times| Samples::new(times));
         let rates = |times: &[u64]| Throughput::new(case.total_bytes(), times);
         let median = received.as_ref().map_or(0, Samples::median);
         Self {
-            batch: rates(&server.large_ns).map(|large_messages| BatchFigures {
+            batch: rates(&receiver.large_ns).map(|large_messages| BatchFigures {
                 messages: case.messages(),
                 us_per_message: median as f64 / 1e3 / case.messages() as f64,
                 large_message_bytes: LARGE_BYTES,
                 large_messages,
                 time_ratio_to_large_messages: ratio(&received, &large).unwrap_or_default(),
             }),
-            sender: rates(&client.session_ns)
+            sender: rates(&sender.session_ns)
                 .filter(|_| ratio(&sent, &received).is_some_and(|time| time >= AS_LONG)),
-            receiver: rates(&server.session_ns),
-            raw_socket: rates(&server.raw_ns),
+            receiver: rates(&receiver.session_ns),
+            raw_socket: rates(&receiver.raw_ns),
             ratio_to_raw: ratio(&raw, &received),
             stages: match case.plan.mode {
-                Mode::Throughput => StageShares::new(&client.stages, &server.stages, channels),
+                Mode::Throughput => StageShares::new(&sender.stages, &receiver.stages, channels),
                 _ => None,
             },
             ..self
@@ -276,6 +281,7 @@ mod tests {
             receives: Receives::Ahead,
             idle_ms: 0,
             busy: 0,
+            reverse: false,
         };
         let times = |session: &[u64], large_ns, raw_ns| CaseTimes {
             session_ns: session.to_vec(),

@@ -30,8 +30,9 @@ impl Incast {
     }
 
     pub(super) fn require_same(&self, plan: &Plan) -> Result<(), Failure> {
-        if !plan.mode.can_be_incast() || plan.baseline {
-            let text = "--clients goes with sends one way, or --bidir, without --baseline";
+        if !plan.mode.can_be_incast() || plan.baseline || plan.reverse {
+            let text = "--clients goes with sends to the server, or --bidir, without --baseline: \
+                        the server begins each iteration, and ends it with the last client's bytes";
             return Err(Failure::RefusedHere(text.into()));
         }
         let mut first = self.first_plan.lock().unwrap_or_else(PoisonError::into_inner);

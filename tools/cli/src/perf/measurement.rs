@@ -278,6 +278,11 @@ mod tests {
 
     /// Both ends in this process, each with its own idea of the payload.
     fn measure_both(mode: Mode, client_seed: u64, server_seed: u64) -> [Report; 2] {
+        measure_way(mode, false, [client_seed, server_seed])
+    }
+
+    fn measure_way(mode: Mode, reverse: bool, seeds: [u64; 2]) -> [Report; 2] {
+        let [client_seed, server_seed] = seeds;
         let receives = match mode {
             Mode::Messages(_) => Receives::Go,
             Mode::Latency => Receives::Late,
@@ -299,6 +304,7 @@ mod tests {
                 receives,
                 idle_ms,
                 busy,
+                reverse,
             }
         };
         connect_both(|connected| {
@@ -342,6 +348,22 @@ mod tests {
             let json: serde_json::Value = serde_json::from_str(&json(&report).unwrap()).unwrap();
             assert_eq!(json["verified"], false);
             assert!(table::row(&report, &report.cases()[0]).ends_with("NO"));
+        }
+    }
+
+    #[test]
+    fn the_server_sends_in_reverse() {
+        let batch = Mode::Messages(Batch { messages: 20, is_scattered: true });
+        for mode in [Mode::Throughput, batch] {
+            for report in measure_way(mode, true, [3, 3]) {
+                assert_eq!(report.mismatch(), None);
+                let facts = table::facts(&report).replace('\n', " ");
+                assert!(facts.contains("server to client"), "{facts}");
+            }
+            // The client has received the server's bytes, and they are not its own.
+            let [client, server] = measure_way(mode, true, [1, 2]);
+            assert!(client.mismatch().unwrap().contains("iteration 0: byte 0 is"));
+            assert_eq!(client.mismatch(), server.mismatch());
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tcpx_core::OperationKind;
 
-use crate::rendezvous::Message;
+use crate::rendezvous::{Message, Role};
 
 /// Most bytes of one message under test.
 const MAX_SIZE_BYTES: u64 = 16 << 30;
@@ -53,6 +53,8 @@ pub(super) struct Plan {
     pub(super) idle_ms: u32,
     /// Threads that are busy with other work meanwhile, on each machine.
     pub(super) busy: u32,
+    /// Sends: whether the server sends and the client receives.
+    pub(super) reverse: bool,
 }
 
 /// Time at which receives are posted.
@@ -80,13 +82,13 @@ impl std::fmt::Display for Receives {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Mode {
-    /// One message from client to server in each iteration.
+    /// One message one way in each iteration.
     Throughput,
     /// One message each way at once, in each iteration.
     Bidirectional,
     /// There and back.
     Latency,
-    /// Many messages from client to server in each iteration, in turns with few large ones of the
+    /// Many messages one way in each iteration, in turns with few large ones of the
     /// same bytes.
     Messages(Batch),
     /// The client reads or writes memory of the server, whose program only waits.
@@ -179,6 +181,11 @@ impl Plan {
         Some(Duration::from_millis(self.interval_ms?.into()))
     }
 
+    /// Returns the end that sends, one way.
+    pub(super) fn sender(&self) -> Role {
+        if self.reverse { Role::Server } else { Role::Client }
+    }
+
     /// Checks the plan. Numbers from the other end are not trusted.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.sizes.is_empty() || self.sizes.len() > MAX_SIZES {
@@ -240,7 +247,22 @@ impl Plan {
         }
     }
 
+    /// Checks whether the way of the bytes can be turned round, if that is asked for.
+    fn check_reverse(&self) -> Result<(), String> {
+        let why_not = match self.mode {
+            _ if !self.reverse => return Ok(()),
+            Mode::Throughput | Mode::Messages(_) => return Ok(()),
+            Mode::Bidirectional => "with --bidir both ends send already",
+            Mode::Latency | Mode::Notifications => {
+                "with --latency every message is sent back, so both ways are measured already"
+            }
+            Mode::OneSided(_) => "the reverse of --op write is --op read",
+        };
+        Err(format!("--reverse: {why_not}"))
+    }
+
     fn check_conditions(&self) -> Result<(), String> {
+        self.check_reverse()?;
         let is_possible = match self.receives {
             Receives::Ahead => true,
             Receives::Go => matches!(self.mode, Mode::Throughput | Mode::Messages(_)),
@@ -327,6 +349,7 @@ mod tests {
             receives: Receives::Ahead,
             idle_ms: 0,
             busy: 0,
+            reverse: false,
         };
         assert_eq!(plan.check(), Ok(()));
         for (plan, words) in [
@@ -357,6 +380,9 @@ mod tests {
             (Plan { mode: messages(0), ..plan.clone() }, "0 messages"),
             (Plan { mode: messages(u32::MAX), ..plan.clone() }, "4294967295 messages"),
             (Plan { mode: messages(2), ..plan.clone() }, "2 messages: at most"),
+            (Plan { mode: operations(1, 1), reverse: true, ..plan.clone() }, "is --op read"),
+            (Plan { mode: Mode::Latency, reverse: true, ..plan.clone() }, "sent back"),
+            (Plan { mode: Mode::Bidirectional, reverse: true, ..plan.clone() }, "both ends send"),
             (Plan { warmup: u32::MAX, ..plan }, "warmup"),
         ] {
             let error = plan.check().unwrap_err();

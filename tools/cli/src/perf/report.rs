@@ -27,7 +27,7 @@ pub(super) struct Report {
     /// Reason why this end encrypts nothing although it prefers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_encrypted: Option<String>,
-    /// The receiving end's implementation.
+    /// The server's implementation.
     pub(super) unpack: String,
     /// Bytes of a chunk that both ends agreed on.
     pub(super) chunk_bytes: u32,
@@ -43,6 +43,9 @@ pub(super) struct Report {
     /// Of each size, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duration_s: Option<f64>,
+    /// Whether the server sends and the client receives.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(super) reverse: bool,
     pub(super) receives: Receives,
     pub(super) idle_ms: u32,
     /// Threads of other work on each machine.
@@ -116,6 +119,7 @@ impl Report {
                 }
             },
             duration_s: plan.duration_ms.map(|ms| f64::from(ms) / 1e3),
+            reverse: plan.reverse,
             receives: plan.receives,
             idle_ms: plan.idle_ms,
             busy: plan.busy,

@@ -105,6 +105,9 @@ fn constants(report: &Report) -> String {
         format!("chunk {}", ByteSize(report.chunk_bytes.into())),
         count(report.channels.into(), "channel"),
     ];
+    if report.reverse {
+        facts.insert(1, "server to client".to_owned());
+    }
     facts.extend(report.not_encrypted.as_ref().map(|why| format!("nothing encrypted ({why})")));
     facts.extend(report.depth.map(|depth| format!("depth {depth}")));
     facts.extend(report.descriptors.map(|it| count(it.into(), "descriptor")));

@@ -1,5 +1,5 @@
-//! Throughput: the same bytes from client to server in each iteration, in turns over the session
-//! and over plain sockets.
+//! Throughput: the same bytes from one end to the other in each iteration, in turns over the
+//! session and over plain sockets.
 
 use super::barrier::Barrier;
 use super::baseline::PlainSockets;
@@ -14,7 +14,7 @@ use super::test_buffer::TestBuffer;
 use super::times::CaseTimes;
 use crate::failure::Failure;
 use crate::output::Progress;
-use crate::rendezvous::{ConnectedEnd, Role, SessionLink};
+use crate::rendezvous::{ConnectedEnd, SessionLink};
 
 /// Measures one size. Both ends walk through the same iterations.
 pub(super) fn measure(
@@ -67,7 +67,7 @@ fn take_turns(
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
-    let (role, bytes) = (connected.role, case.total_bytes());
+    let (is_sender, bytes) = (connected.role == case.plan.sender(), case.total_bytes());
     let is_ahead = case.plan.receives == Receives::Ahead;
     for iteration in 0..case.iterations {
         for turn in 0..ways.len() {
@@ -76,9 +76,9 @@ fn take_turns(
             let MeasuredPath { series, path } = &mut ways[index];
             let message = case.first_message + MAX_PATHS * iteration + index as u64;
             let payload = Payload { pattern: Pattern::new(case.plan.seed, message), bytes };
-            let time = match role {
-                Role::Client => send(&mut connected.link, *path, payload)?,
-                Role::Server => {
+            let time = match is_sender {
+                true => send(&mut connected.link, *path, payload)?,
+                false => {
                     let (time, mismatch) =
                         receive(&mut connected.link, *path, payload, is_ahead, barrier)?;
                     times.note(mismatch, iteration, bytes, path.name());

@@ -192,6 +192,34 @@ fn intervals_are_a_list_of_json() {
     assert!(end >= 1.0, "{object}");
 }
 
+/// The server sends, at a distance and with the plain sockets in turns. Both ends print the same.
+#[test]
+fn the_server_sends_in_reverse() {
+    let server = Server::start(&["perf", "server", "--json"]);
+    let words = ["perf", "--json", "--reverse", "--baseline", "--size", "3000001", "--iters", "3"];
+    let client = server.client(&words).run().json();
+    assert_eq!(client, server.finish().json());
+    assert_eq!((&client["reverse"], &client["verified"]), (&true.into(), &true.into()));
+    assert!(client["receiver"]["gb_per_s_median"].as_f64().unwrap() > 0.0, "{client}");
+    assert!(client["ratio_to_raw"].as_f64().unwrap() > 0.0, "{client}");
+    let table = Tcpx::new(&["perf", "--reverse", "--messages", "100", "--iters", "2"]).run();
+    assert!(table.stdout.replace('\n', " ").contains("server to client"), "{table}");
+}
+
+#[test]
+fn what_cannot_be_reversed_says_why() {
+    for (flags, why) in [
+        (&["--latency"][..], "sent back"),
+        (&["--latency", "--notify"], "sent back"),
+        (&["--bidir"], "both ends send already"),
+        (&["--op", "write"], "is --op read"),
+    ] {
+        let refused = Tcpx::new(&[&["perf", "--reverse"], flags].concat()).run();
+        assert_eq!(refused.status, Some(2), "{refused}");
+        refused.expect_error(&["--reverse: ", why]);
+    }
+}
+
 #[test]
 fn intervals_without_a_duration_are_refused() {
     let refused = |words: &[&str]| Tcpx::new(&[&["perf", "--interval"], words].concat()).run();

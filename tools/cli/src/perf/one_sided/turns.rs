@@ -88,6 +88,7 @@ mod tests {
             receives: Receives::Ahead,
             idle_ms: 0,
             busy: 0,
+            reverse: false,
         };
         Turns::new(&PlannedCase::whole(&plan), one_sided)
     }
