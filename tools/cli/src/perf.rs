@@ -8,7 +8,9 @@
 //! - `one_sided`: writes and reads of the server's memory; `notifications`: round trips of
 //!   notifications
 //! - `variants`: every GPU with every NIC, or in clear and encrypted, one after the other
-//! - `incast`: several clients of one server; `barrier`: the barrier between them
+//! - `incast`: several clients of one server; `all_to_all`: which send to each other, too;
+//!   `pair_times`: of these; `barrier`: the barrier between the ends of a process; `gate`: which of
+//!   them an end waits for
 //! - `data_path`: a path for the bytes; `session_path` and `baseline` are the two kinds
 //! - `posts`: offsets of the messages of one iteration; `pattern`: the bytes in them;
 //!   `test_buffer`: writes them to memory, and verifies them there
@@ -20,6 +22,7 @@
 //! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `rate_unit`,
 //!   `wrapping`
 
+mod all_to_all;
 mod args;
 mod barrier;
 mod baseline;
@@ -32,6 +35,7 @@ mod columns;
 mod csv;
 mod data_path;
 mod figures;
+mod gate;
 mod histogram;
 mod host;
 mod html;
@@ -43,6 +47,7 @@ mod nic_traffic;
 mod notifications;
 mod one_sided;
 mod output;
+mod pair_times;
 mod pattern;
 mod plan;
 mod posts;

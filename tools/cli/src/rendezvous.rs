@@ -55,6 +55,7 @@ pub(crate) use link::SessionLink;
 pub(crate) use message::Message;
 pub(crate) use program::{Program, SeveralClients};
 pub(crate) use role::Role;
+pub(crate) use serving::ServerPort;
 pub(crate) use socket::bind;
 
 #[cfg(test)]

@@ -102,6 +102,11 @@ pub(crate) struct PerfArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     clients: Option<u16>,
 
+    /// Let all ends of a server's --clients send to each other at once [server, client]
+    #[arg(long)]
+    #[arg(conflicts_with_all = ["baseline", "bidir", "encrypt", "interval", "latency", "messages", "op", "pairs", "receives"])]
+    all_to_all: bool,
+
     /// Measure round trips of --size bytes instead: half of each, in microseconds
     #[arg(long)]
     latency: bool,
@@ -219,6 +224,7 @@ impl PerfArgs {
             idle_ms: self.idle_ms.unwrap_or(0),
             busy: self.busy.unwrap_or(0),
             reverse: self.reverse,
+            is_all_to_all: self.all_to_all,
         };
         plan.check().map_err(Failure::Usage)?;
         Ok(plan)
@@ -257,7 +263,7 @@ impl PerfArgs {
         }
         Ok(match self.messages {
             Some(messages) => Mode::Messages(Batch { messages, is_scattered: self.scattered }),
-            None if self.bidir => Mode::Bidirectional,
+            None if self.bidir || self.all_to_all => Mode::Bidirectional,
             None if self.notify => Mode::Notifications,
             None if self.latency => Mode::Latency,
             None => Mode::Throughput,
@@ -271,6 +277,13 @@ impl PerfArgs {
             return Err(Failure::Usage(
                 "--clients cannot be combined with --forever, and needs `server`: start `tcpx perf \
                  server --clients N`, and N times `tcpx perf client ADDR`"
+                    .into(),
+            ));
+        }
+        if self.all_to_all && clients < 2 && !self.ends.is_remote_client() {
+            return Err(Failure::Usage(
+                "--all-to-all: start `tcpx perf server --clients N --all-to-all`, and N times `tcpx \
+                 perf client ADDR --all-to-all`"
                     .into(),
             ));
         }
@@ -311,6 +324,7 @@ impl PerfArgs {
         require_same("--idle-ms", self.idle_ms, plan.idle_ms)?;
         require_same("--busy", self.busy, plan.busy)?;
         require_same("--reverse", self.reverse.then_some(true), plan.reverse)?;
+        require_same("--all-to-all", Some(self.all_to_all), plan.is_all_to_all)?;
         require_same("--sweep", self.sweep.as_ref().map(|_| true), plan.sizes.len() > 1)
     }
 }

@@ -5,9 +5,9 @@
 
 use tcpx_core::{Post, Transfer};
 
-use super::barrier::Barrier;
 use super::case::PlannedCase;
 use super::data_path::Payload;
+use super::gate::Gate;
 use super::pattern::{Content, Mismatch, Pattern};
 use super::plan::{Go, MAX_PATHS};
 use super::processor::{ProcessorTimes, Stopwatch};
@@ -21,7 +21,7 @@ use crate::rendezvous::{ConnectedEnd, Role};
 pub(super) fn measure(
     connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
-    barrier: Option<&Barrier>,
+    gate: Gate<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let (session, budget) = (connected.session, connected.link.budget());
@@ -43,7 +43,7 @@ pub(super) fn measure(
         // The posted receive is sent to the other end before "go".
         session.progress();
         let send = session.create_transfer(connected.peer())?;
-        go(connected, barrier)?;
+        go(connected, gate)?;
         let (time, mismatch) = exchange(&outgoing, &incoming, theirs, &send, &receive)?;
         times.note(mismatch, iteration, bytes, "the session");
         if case.is_counted(iteration) {
@@ -63,17 +63,17 @@ fn post(buffer: &TestBuffer<'_>, bytes: u64) -> Post {
 }
 
 /// Both ends are ready, and know it.
-fn go(connected: &mut ConnectedEnd<'_>, barrier: Option<&Barrier>) -> Result<(), Failure> {
+fn go(connected: &mut ConnectedEnd<'_>, gate: Gate<'_>) -> Result<(), Failure> {
     match connected.role {
         Role::Client => {
+            gate.ready(connected.link.budget().step())?;
             connected.link.send(&Go)?;
             let Go = connected.link.receive()?;
+            gate.begin(connected.link.budget().step())?;
         }
         Role::Server => {
             let Go = connected.link.receive()?;
-            if let Some(barrier) = barrier {
-                barrier.wait(1, connected.link.budget().step())?;
-            }
+            gate.begin(connected.link.budget().step())?;
             connected.link.send(&Go)?;
         }
     }

@@ -110,6 +110,7 @@ mod tests {
             idle_ms: 0,
             busy: 0,
             reverse: false,
+            is_all_to_all: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Columns of the table: the figures that differ from size to size.
 
 use super::figures::{CaseFigures, OneSidedFigures};
+use super::pair_times::EachWay;
 use super::plan::Mode;
 use super::rate_unit::RateUnit;
 use super::rates::{Percentiles, Throughput};
@@ -29,6 +30,8 @@ pub(super) struct TableShape {
     pub(super) has_duration: bool,
     /// Whether several clients send at once.
     pub(super) is_incast: bool,
+    /// Whether they send to each other, too.
+    pub(super) is_all_to_all: bool,
     pub(super) unit: RateUnit,
 }
 
@@ -38,6 +41,7 @@ pub(super) fn columns(shape: TableShape, most: usize) -> Vec<Column> {
     let mut columns = vec![column("size", 8, |case| ByteSize(case.size_bytes).to_string())];
     let unit = shape.unit;
     columns.extend(match shape.mode {
+        _ if shape.is_all_to_all => all_to_all_columns(unit),
         Mode::OneSided(one_sided) => {
             one_sided_columns(unit, one_sided.is_latency, one_sided.descriptors)
         }
@@ -140,6 +144,19 @@ fn incast_columns(unit: RateUnit) -> Vec<Column> {
         column("mean ms", 9, |case| number(&case.incast, 3, |incast| incast.all_clients.mean_ms)),
         rate(unit, "slowest ", 12, |case| Some(case.incast.as_ref()?.slowest_client_gb_per_s)),
         rate(unit, "fastest ", 12, |case| Some(case.incast.as_ref()?.fastest_client_gb_per_s)),
+    ]
+}
+
+fn all_to_all_columns(unit: RateUnit) -> Vec<Column> {
+    fn each_way(case: &CaseFigures) -> Option<&EachWay> {
+        case.incast.as_ref()?.each_way.as_ref()
+    }
+    vec![
+        rate(unit, "all ", 9, |case| Some(case.incast.as_ref()?.all_clients.gb_per_s_median)),
+        column("mean ms", 9, |case| number(&case.incast, 3, |incast| incast.all_clients.mean_ms)),
+        rate(unit, "least ", 10, |case| Some(each_way(case)?.gb_per_s_min)),
+        rate(unit, "median ", 11, |case| Some(each_way(case)?.gb_per_s_median)),
+        rate(unit, "most ", 9, |case| Some(each_way(case)?.gb_per_s_max)),
     ]
 }
 

@@ -8,6 +8,7 @@ use super::histogram::{self, Bucket};
 use super::intervals::Interval;
 use super::nic_traffic::NicTraffic;
 use super::one_sided::Turns;
+use super::pair_times::{EachWay, PairTimes};
 use super::plan::{LARGE_BYTES, Mode};
 use super::processor::ProcessorFigures;
 use super::rates::{Percentiles, Throughput};
@@ -50,6 +51,9 @@ pub(super) struct CaseFigures {
     /// Several clients at once.
     #[serde(flatten)]
     pub(super) incast: Option<IncastFigures>,
+    /// All to all: pairs of this client with later ones.
+    #[serde(skip)]
+    pub(super) later_pairs: Option<PairTimes>,
     /// Receives over plain sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) raw_socket: Option<Throughput>,
@@ -92,6 +96,9 @@ pub(super) struct IncastFigures {
     /// Median of the client whose bytes came last, and of the one whose came first.
     pub(super) slowest_client_gb_per_s: f64,
     pub(super) fastest_client_gb_per_s: f64,
+    /// All to all: each way of all pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) each_way: Option<EachWay>,
 }
 
 /// Many messages, beside the same bytes in few.
@@ -282,6 +289,7 @@ mod tests {
             idle_ms: 0,
             busy: 0,
             reverse: false,
+            is_all_to_all: false,
         };
         let times = |session: &[u64], large_ns, raw_ns| CaseTimes {
             session_ns: session.to_vec(),

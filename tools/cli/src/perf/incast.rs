@@ -2,9 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use super::all_to_all::{self, Introductions};
 use super::barrier::Barrier;
 use super::figures::{CaseFigures, IncastFigures};
 use super::output::Output;
+use super::pair_times::EachWay;
 use super::plan::Plan;
 use super::rates::Throughput;
 use super::report::Report;
@@ -17,6 +19,8 @@ use crate::output::Progress;
 pub(super) struct Incast {
     pub(super) barrier: Barrier,
     clients: usize,
+    /// Clients that send to each other, too.
+    pub(super) introductions: Introductions,
     /// Plan of the first client. The others must have the same plan, except for the seed.
     first_plan: Mutex<Option<Plan>>,
     /// Times of each size that the ends have measured so far.
@@ -26,7 +30,8 @@ pub(super) struct Incast {
 impl Incast {
     pub(super) fn new(clients: usize) -> Self {
         let (first_plan, measured) = (Mutex::default(), Mutex::default());
-        Self { barrier: Barrier::new(clients), clients, first_plan, measured }
+        let introductions = Introductions::default();
+        Self { barrier: Barrier::new(clients), clients, introductions, first_plan, measured }
     }
 
     pub(super) fn require_same(&self, plan: &Plan) -> Result<(), Failure> {
@@ -90,23 +95,31 @@ pub(super) fn join(reports: Vec<Report>) -> Result<Report, Failure> {
 
 fn case_of_all(clients: &[&CaseFigures]) -> Option<CaseFigures> {
     let rates: Vec<&Throughput> = clients.iter().filter_map(|case| case.rate()).collect();
+    let pairs = || clients.iter().filter_map(|case| case.later_pairs.as_ref());
     let medians = || rates.iter().map(|rate| rate.gb_per_s_median);
-    // The clients share each "go", so the slowest one ends the iteration.
-    let iterations = rates.iter().map(|rate| rate.times_ns.len()).min()?;
-    let slowest = (0..iterations).filter_map(|at| rates.iter().map(|rate| rate.times_ns[at]).max());
-    let bytes = rates.iter().map(|rate| rate.bytes).sum();
     let mut all = (*clients.first()?).clone();
-    all.mismatch = clients.iter().find_map(|case| case.mismatch.clone());
+    // All share each "go", so the slowest one ends the iteration.
+    let times = || rates.iter().map(|rate| &rate.times_ns).chain(pairs().map(|it| &it.slowest_ns));
+    let iterations = rates.iter().map(|rate| rate.times_ns.len()).min()?;
+    let slowest = |at: usize| times().filter_map(|times| times.get(at)).max().copied();
+    let slowest: Vec<u64> = (0..iterations).filter_map(slowest).collect();
+    let of_pairs: u64 = pairs().map(|it| 2 * it.pairs() * all.size_bytes).sum();
+    let bytes = rates.iter().map(|rate| rate.bytes).sum::<u64>() + of_pairs;
+    let ways = clients.iter().flat_map(|case| all_to_all::one_way(case));
+    let ways = ways.chain(pairs().flat_map(|it| it.gb_per_s.iter().copied()));
+    let mismatches = clients.iter().filter_map(|case| case.mismatch.as_ref());
+    all.mismatch = mismatches.chain(pairs().filter_map(|it| it.mismatch.as_ref())).next().cloned();
     all.verified = all.mismatch.is_none();
     all.incast = Some(IncastFigures {
-        all_clients: Throughput::new(bytes, &slowest.collect::<Vec<u64>>())?,
+        all_clients: Throughput::new(bytes, &slowest)?,
         slowest_client_gb_per_s: medians().fold(f64::MAX, f64::min),
         fastest_client_gb_per_s: medians().fold(0.0, f64::max),
+        each_way: pairs().next().and_then(|_| EachWay::new(ways)),
     });
     all.tcp = TcpFigures::of_clients(clients.iter().map(|case| case.tcp));
     // The figures of one client do not hold for all.
     (all.sender, all.stages, all.client_receiver, all.receiver) = (None, None, None, None);
-    (all.both_ways, all.nics, all.processor) = (None, Vec::new(), None);
+    (all.both_ways, all.nics, all.processor, all.later_pairs) = (None, Vec::new(), None, None);
     all.intervals.clear();
     all.count_operations(1);
     Some(all)
@@ -115,6 +128,7 @@ fn case_of_all(clients: &[&CaseFigures]) -> Option<CaseFigures> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf::pair_times::PairTimes;
 
     #[test]
     fn an_iteration_ends_with_the_last_client() {
@@ -133,6 +147,27 @@ mod tests {
         let bad = client(&[1], false);
         assert!(!case_of_all(&[&one, &bad]).unwrap().verified);
         assert!(case_of_all(&[]).is_none());
+    }
+
+    #[test]
+    fn pairs_of_clients_count_in_all_to_all() {
+        let client = |pairs: &[u64]| CaseFigures {
+            size_bytes: 100,
+            receiver: Throughput::new(100, &[10]),
+            client_receiver: Throughput::new(100, &[20]),
+            both_ways: Throughput::new(200, &[20]),
+            later_pairs: Some({
+                let mut later = PairTimes::default();
+                pairs.iter().for_each(|time| later.add(&[*time], [2.0, 4.0].into_iter(), None));
+                later
+            }),
+            ..CaseFigures::default()
+        };
+        let (first, last) = (client(&[50]), client(&[]));
+        let incast = case_of_all(&[&first, &last]).unwrap().incast.unwrap();
+        assert_eq!(incast.all_clients.gb_per_s_median, 12.0, "600 bytes in 50 ns");
+        let ways = incast.each_way.unwrap();
+        assert_eq!((ways.gb_per_s_min, ways.gb_per_s_max), (2.0, 10.0));
     }
 
     #[test]

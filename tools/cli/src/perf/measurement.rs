@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::barrier::Barrier;
 use super::baseline::PlainSockets;
 use super::case::PlannedCase;
 use super::case_parts::CaseParts;
 use super::figures::CaseFigures;
-use super::incast::Incast;
+use super::gate::{Gate, Others};
 use super::intervals::Intervals;
 use super::output::Output;
 use super::plan::{MAX_ITERATIONS, Mode, NextIterations, OneSided, Plan};
@@ -24,29 +23,13 @@ use crate::output::Progress;
 use crate::rendezvous::{ConnectedEnd, Role};
 use crate::session::NicWatch;
 
-/// Measures all sizes. Each goes to `output` as soon as it is measured.
+/// Measures all sizes, and counts the measured iterations with `progress`. Intervals go to `output`
+/// as they end, sizes to `others`.
 pub(super) fn measure(
     connected: &mut ConnectedEnd<'_>,
     plan: &Plan,
     output: &Output,
-    incast: Option<&Incast>,
-) -> Result<Report, Failure> {
-    let progress = match plan.duration_ms {
-        None if incast.is_none() => {
-            Progress::bar(u64::from(plan.iterations) * plan.sizes.len() as u64)
-        }
-        // Several ends would overwrite each other's lines.
-        None | Some(_) => Progress::none(),
-    };
-    measure_with(connected, plan, output, incast, &progress)
-}
-
-/// Measures all sizes, and counts the measured iterations with `progress`.
-fn measure_with(
-    connected: &mut ConnectedEnd<'_>,
-    plan: &Plan,
-    output: &Output,
-    incast: Option<&Incast>,
+    others: &Others<'_>,
     progress: &Progress,
 ) -> Result<Report, Failure> {
     let interrupts = Interrupts::listen()?;
@@ -58,7 +41,7 @@ fn measure_with(
     let hosts = host::exchange(connected)?;
     let mut report = Report::new(connected, plan, hosts, output.unit);
     // Lines of several ends would be mixed.
-    report.has_intervals &= incast.is_none();
+    report.has_intervals &= !others.gate.is_shared();
     let mut first_message = 0;
     for &bytes in &plan.sizes {
         tracing::debug!(bytes, "measuring");
@@ -66,7 +49,7 @@ fn measure_with(
             plan,
             parts: CaseParts::new(plan, bytes, first_message),
             plain: plain.as_mut(),
-            barrier: incast.map(|incast| &incast.barrier),
+            gate: others.gate,
             interrupts: &interrupts,
             progress,
             output,
@@ -76,11 +59,8 @@ fn measure_with(
         let case = measurement.run(connected)?;
         first_message = measurement.parts.next_message();
         report.interrupted = measurement.is_interrupted;
-        if let Some(case) = case {
-            match incast {
-                Some(incast) => incast.row(output, &report, &case, progress)?,
-                None => output.row(&report, &case, report.cases().is_empty(), progress)?,
-            }
+        if let Some(mut case) = case {
+            (others.take_row)(connected, &report, &mut case, progress)?;
             report.add(case);
         }
         if report.interrupted {
@@ -97,7 +77,7 @@ struct Measurement<'a> {
     plan: &'a Plan,
     parts: CaseParts<'a>,
     plain: Option<&'a mut PlainSockets>,
-    barrier: Option<&'a Barrier>,
+    gate: Gate<'a>,
     interrupts: &'a Interrupts,
     progress: &'a Progress,
     output: &'a Output,
@@ -121,7 +101,7 @@ impl Measurement<'_> {
             times.connections = ConnectionCounts::of(connected).since(&before.1);
             times.is_interrupted = self.interrupts.has_come();
             // The time of a process that does other work as well says nothing about this one.
-            if self.barrier.is_some() || self.plan.busy > 0 {
+            if self.gate.is_shared() || self.plan.busy > 0 {
                 times.processor = None;
             }
             let (of_client, of_server) = exchange(connected, case, times)?;
@@ -184,9 +164,7 @@ impl Measurement<'_> {
                 true => END,
                 false => self.parts.proposal(begun.elapsed()) + NEXT_SIZE,
             };
-            if let Some(barrier) = self.barrier {
-                proposal = barrier.wait(proposal, connected.link.budget().step())?;
-            }
+            proposal = self.gate.agree(proposal, connected.link.budget().step())?;
             let iterations = proposal.saturating_sub(NEXT_SIZE);
             connected.link.send(&NextIterations { iterations, is_end: proposal == END })?;
             self.is_interrupted |= proposal == END;
@@ -197,6 +175,8 @@ impl Measurement<'_> {
         if iterations > MAX_ITERATIONS {
             return Err(Failure::OtherEnd(format!("it requests {iterations} iterations at once")));
         }
+        let said = if is_end { END } else { iterations + NEXT_SIZE };
+        self.gate.agree(said, connected.link.budget().step())?;
         Ok((iterations > 0).then_some(iterations))
     }
 
@@ -205,13 +185,13 @@ impl Measurement<'_> {
         connected: &mut ConnectedEnd<'_>,
         case: PlannedCase<'_>,
     ) -> Result<CaseTimes, Failure> {
-        let (progress, barrier) = (self.progress, self.barrier);
+        let (progress, gate) = (self.progress, self.gate);
         match self.plan.mode {
             Mode::Throughput | Mode::Messages(_) => {
                 let plain = self.plain.as_deref_mut();
-                throughput::measure(connected, case, plain, barrier, progress)
+                throughput::measure(connected, case, plain, gate, progress)
             }
-            Mode::Bidirectional => bidirectional::measure(connected, case, barrier, progress),
+            Mode::Bidirectional => bidirectional::measure(connected, case, gate, progress),
             Mode::Latency => {
                 let plain = self.plain.as_deref().map(PlainSockets::first);
                 latency::measure(connected, case, plain, progress)
@@ -305,20 +285,16 @@ mod tests {
                 idle_ms,
                 busy,
                 reverse,
+                is_all_to_all: false,
             }
         };
         connect_both(|connected| {
             let seed = if connected.role == Role::Client { client_seed } else { server_seed };
             let progress = Progress::hidden();
             let plan = plan(seed);
-            let report = measure_with(
-                connected,
-                &plan,
-                &Output::nowhere(RateUnit::default()),
-                None,
-                &progress,
-            )
-            .unwrap();
+            let output = Output::nowhere(RateUnit::default());
+            let others = Others { gate: Gate::Open, take_row: &|_, _, _, _| Ok(()) };
+            let report = measure(connected, &plan, &output, &others, &progress).unwrap();
             assert_eq!(progress.count_of_steps(), 2, "warmup is no progress: {mode:?}");
             report
         })

@@ -55,6 +55,8 @@ pub(super) struct Plan {
     pub(super) busy: u32,
     /// Sends: whether the server sends and the client receives.
     pub(super) reverse: bool,
+    /// Whether the clients of a server send to each other, too.
+    pub(super) is_all_to_all: bool,
 }
 
 /// Time at which receives are posted.
@@ -286,6 +288,9 @@ impl Plan {
         if self.idle_ms > MAX_IDLE_MS {
             return Err(format!("--idle-ms {}: at most {MAX_IDLE_MS}", self.idle_ms));
         }
+        if self.is_all_to_all && (self.mode != Mode::Bidirectional || self.interval_ms.is_some()) {
+            return Err("--all-to-all: only with sends, and not with --interval".into());
+        }
         if self.busy > MAX_BUSY {
             return Err(format!("--busy {}: at most {MAX_BUSY}", self.busy));
         }
@@ -350,6 +355,7 @@ mod tests {
             idle_ms: 0,
             busy: 0,
             reverse: false,
+            is_all_to_all: false,
         };
         assert_eq!(plan.check(), Ok(()));
         for (plan, words) in [

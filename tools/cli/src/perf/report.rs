@@ -65,6 +65,9 @@ pub(super) struct Report {
     pub(super) iterations: u32,
     #[serde(skip)]
     pub(super) has_baseline: bool,
+    /// Whether the clients of a server send to each other, too.
+    #[serde(skip)]
+    pub(super) is_all_to_all: bool,
     /// Whether lines of intervals stand above the rows.
     #[serde(skip)]
     pub(super) has_intervals: bool,
@@ -129,6 +132,7 @@ impl Report {
             cases: Vec::new(),
             iterations: plan.iterations,
             has_baseline: plan.baseline,
+            is_all_to_all: plan.is_all_to_all,
             has_intervals: plan.interval_ms.is_some(),
             unit,
             was_interrupted_here: false,
@@ -189,6 +193,7 @@ impl Report {
             has_baseline: self.has_baseline,
             has_duration: self.duration_s.is_some(),
             is_incast: self.is_incast(),
+            is_all_to_all: self.is_all_to_all && self.is_incast(),
             unit: self.unit,
         }
     }

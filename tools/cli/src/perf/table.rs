@@ -90,6 +90,7 @@ fn constants(report: &Report) -> String {
     let what = match report.mode {
         Mode::Throughput if report.is_incast() => "throughput, several clients at once",
         Mode::Throughput => "throughput",
+        Mode::Bidirectional if report.is_all_to_all => "throughput, all to all",
         Mode::Bidirectional => "throughput, both ways at once",
         Mode::Latency => "half round trips",
         Mode::Notifications => "half round trips of notifications",
@@ -152,6 +153,10 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
         Mode::Latency => {
             "Half of a round trip as the client sees it: from posting its send until the answer, \
              received and sent again by the server, is in place."
+        }
+        Mode::Bidirectional if report.is_incast() && report.is_all_to_all => {
+            "GB/s (10^9 bytes a second), medians. all: the bytes of all ends, from their common \
+             \"go\" until the last one is in place; least, median, most: one way of a pair."
         }
         Mode::Bidirectional => {
             "GB/s (10^9 bytes a second): median. server, client: from \"go\" until all bytes that \
@@ -328,7 +333,14 @@ mod tests {
                 let [has_baseline, has_duration, is_incast, has_bits] =
                     [1, 2, 4, 8].map(|flag| flags & flag != 0);
                 let unit = if has_bits { RateUnit::Gigabits } else { RateUnit::Gigabytes };
-                let shape = TableShape { mode, has_baseline, has_duration, is_incast, unit };
+                let shape = TableShape {
+                    mode,
+                    has_baseline,
+                    has_duration,
+                    is_incast,
+                    is_all_to_all: is_incast && mode == Mode::Bidirectional,
+                    unit,
+                };
                 let columns = columns(shape, COLUMNS);
                 let has_bytes = columns.iter().any(|column| column.heading.ends_with("GB/s"));
                 assert_eq!(has_bytes, !has_bits && !mode.is_latency(), "{mode:?} {flags}");

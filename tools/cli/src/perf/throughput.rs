@@ -1,10 +1,10 @@
 //! Throughput: the same bytes from one end to the other in each iteration, in turns over the
 //! session and over plain sockets.
 
-use super::barrier::Barrier;
 use super::baseline::PlainSockets;
 use super::case::PlannedCase;
 use super::data_path::{DataPath, PathStep, Payload};
+use super::gate::Gate;
 use super::pattern::{Content, Mismatch, Pattern};
 use super::plan::{Go, LARGE_BYTES, MAX_PATHS, Mode, Receives};
 use super::posts;
@@ -21,7 +21,7 @@ pub(super) fn measure(
     connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     plain: Option<&mut PlainSockets>,
-    barrier: Option<&Barrier>,
+    gate: Gate<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let (session, peer) = (connected.session, connected.peer());
@@ -44,7 +44,7 @@ pub(super) fn measure(
         large.as_mut().map(|path| MeasuredPath { series: |times| &mut times.large_ns, path }),
     );
     ways.extend(plain.map(|path| MeasuredPath { series: |times| &mut times.raw_ns, path }));
-    let times = take_turns(connected, case, &mut ways, barrier, progress)?;
+    let times = take_turns(connected, case, &mut ways, gate, progress)?;
     drop((own, large));
     session.deregister_memory(memory)?;
     Ok(times)
@@ -63,7 +63,7 @@ fn take_turns(
     connected: &mut ConnectedEnd<'_>,
     case: PlannedCase<'_>,
     ways: &mut [MeasuredPath<'_>],
-    barrier: Option<&Barrier>,
+    gate: Gate<'_>,
     progress: &Progress,
 ) -> Result<CaseTimes, Failure> {
     let mut times = CaseTimes::default();
@@ -80,7 +80,7 @@ fn take_turns(
                 true => send(&mut connected.link, *path, payload)?,
                 false => {
                     let (time, mismatch) =
-                        receive(&mut connected.link, *path, payload, is_ahead, barrier)?;
+                        receive(&mut connected.link, *path, payload, is_ahead, gate)?;
                     times.note(mismatch, iteration, bytes, path.name());
                     time
                 }
@@ -116,15 +116,13 @@ fn receive(
     path: &mut dyn DataPath,
     payload: Payload,
     is_ahead: bool,
-    barrier: Option<&Barrier>,
+    gate: Gate<'_>,
 ) -> Result<(ProcessorTimes, Option<Mismatch>), Failure> {
     path.run(PathStep::Prepare(Content::Poison), payload)?;
     if is_ahead {
         path.run(PathStep::Post, payload)?;
     }
-    if let Some(barrier) = barrier {
-        barrier.wait(1, link.budget().step())?;
-    }
+    gate.begin(link.budget().step())?;
     let watch = Stopwatch::start();
     link.send(&Go)?;
     if !is_ahead {

@@ -70,6 +70,11 @@ impl EndsArgs {
         self.end.unwrap_or(Role::Client)
     }
 
+    /// Returns whether this process is the client of a server that the user started.
+    pub(crate) fn is_remote_client(&self) -> bool {
+        self.end == Some(Role::Client)
+    }
+
     /// Returns whether another process of this command started this one and prints for both.
     pub(crate) fn is_started_end(&self) -> bool {
         self.dial.is_some()

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::session::SessionRequest;
 
 /// Names of the kinds of messages in errors. A kind's number is its index here.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 17] = [
     "greeting",
     "abort",
     "request",
@@ -23,6 +23,9 @@ const NAMES: [&str; 14] = [
     "message about the next iterations",
     "end of its turn",
     "host",
+    "port",
+    "list of clients",
+    "times of pairs",
 ];
 
 /// Version of the messages and their order; every change makes a new one. Versions 1 and 2 had

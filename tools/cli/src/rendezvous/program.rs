@@ -1,6 +1,7 @@
 //! Command with two ends, from its flags to its goodbye.
 
 use std::io::Write;
+use std::net::SocketAddr;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -151,31 +152,86 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
         backstop: &Backstop,
     ) -> Result<T, Failure> {
         let clients = ServerPort::open(self.ends)?.clients(several.clients, budget)?;
-        let results = std::thread::scope(|scope| {
+        (several.join)(all_of(self.serve_all(clients, &several.abort, backstop))?)
+    }
+
+    /// Serves clients at once. `abort` ends the waits of the others after a failure.
+    fn serve_all(
+        &self,
+        clients: Vec<Client>,
+        abort: &(dyn Fn() + Sync),
+        backstop: &Backstop,
+    ) -> Vec<Result<T, Failure>> {
+        std::thread::scope(|scope| {
             let serve = |client| {
                 let result = self.serve(client, backstop);
                 if result.is_err() {
-                    (several.abort)();
+                    abort();
                 }
                 result
             };
             let start = |client| process::spawn_in(scope, "client", move || serve(client));
             let ends: Vec<_> = clients.into_iter().map(start).collect();
             if ends.iter().any(Result::is_err) {
-                (several.abort)();
+                abort();
             }
             let panicked = |_| Err(Failure::OtherClient("the end of a client panicked".into()));
-            ends.into_iter()
-                .map(|end| end?.join().unwrap_or_else(panicked))
-                .collect::<Vec<Result<T, Failure>>>()
-        });
-        let (good, mut bad): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-        // Ends that only waited for another end do not know the reason.
-        bad.sort_by_key(|result| matches!(result, Err(Failure::OtherClient(_))));
-        match bad.into_iter().next() {
-            Some(failure) => failure,
-            None => (several.join)(good.into_iter().flatten().collect()),
-        }
+            ends.into_iter().map(|end| end?.join().unwrap_or_else(panicked)).collect()
+        })
+    }
+
+    /// Calls `own`, and runs this program beside it: as the client of each of `servers`, and as the
+    /// server of the next `clients` that connect to `port`. Returns the result of `own`, or the
+    /// first failure. `abort` ends the waits of the others after one.
+    pub(crate) fn run_beside<R>(
+        &self,
+        port: &ServerPort<'_>,
+        servers: &[SocketAddr],
+        clients: usize,
+        budget: Budget,
+        abort: &(dyn Fn() + Sync),
+        own: impl FnOnce() -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let backstop = &Backstop::start(budget)?;
+        let ended = |results: Vec<Result<T, Failure>>| {
+            if results.iter().any(Result::is_err) {
+                abort();
+            }
+            results
+        };
+        std::thread::scope(|scope| {
+            let dial = |server: &SocketAddr| {
+                let server = ServerAddress::from(*server);
+                let end = move || ended(vec![self.as_client(Some(&server), budget, backstop)]);
+                process::spawn_in(scope, "pair", end)
+            };
+            let mut ends: Vec<_> = servers.iter().map(dial).collect();
+            ends.push(process::spawn_in(scope, "pairs", move || {
+                match port.clients(clients, budget) {
+                    Ok(clients) => self.serve_all(clients, abort, backstop),
+                    Err(failure) => ended(vec![Err(failure)]),
+                }
+            }));
+            if ends.iter().any(Result::is_err) {
+                abort();
+            }
+            let own = own();
+            if own.is_err() {
+                abort();
+            }
+            let panicked = |_| vec![Err(Failure::OtherClient("the end of a pair panicked".into()))];
+            let joined = ends.into_iter().flat_map(|end| match end {
+                Ok(end) => end.join().unwrap_or_else(panicked),
+                Err(failure) => vec![Err(failure)],
+            });
+            let others = all_of(joined.collect());
+            match (own, others) {
+                (Err(Failure::OtherClient(_)), Err(failure)) | (Ok(_), Err(failure)) => {
+                    Err(failure)
+                }
+                (own, _) => own,
+            }
+        })
     }
 
     /// Serves one client after the other. A failure with one client is logged, and ends nothing.
@@ -289,6 +345,17 @@ impl<P: Serialize + DeserializeOwned, T: Send> Program<'_, P, T> {
             connected.disconnect().map(|()| result)
         });
         outcome.map_err(|failure| self.report_failure(&mut connected.link, failure, backstop))
+    }
+}
+
+/// Returns all results, or the failure that says most.
+fn all_of<T>(results: Vec<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
+    let (good, mut bad): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    // Ends that only waited for another end do not know the reason.
+    bad.sort_by_key(|result| matches!(result, Err(Failure::OtherClient(_))));
+    match bad.into_iter().next() {
+        Some(Err(failure)) => Err(failure),
+        _ => Ok(good.into_iter().flatten().collect()),
     }
 }
 

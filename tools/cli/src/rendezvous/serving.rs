@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) struct Client {
 }
 
 /// Port of a server, and the check of its connections.
-pub(super) struct ServerPort<'a> {
+pub(crate) struct ServerPort<'a> {
     listener: TcpListener,
     args: &'a EndsArgs,
     token: Option<Token>,
@@ -65,6 +65,18 @@ impl<'a> ServerPort<'a> {
         };
         let _ = writeln!(stderr, "listening on {address}");
         Ok(Self { listener, args, token })
+    }
+
+    /// Listens on a free port of `ip`, which other ends learn from a server that both know.
+    pub(crate) fn for_other_ends(args: &'a EndsArgs, ip: IpAddr) -> Result<Self, Failure> {
+        let listener = socket::bind(SocketAddr::new(ip, 0))?;
+        Ok(Self { listener, args, token: args.token()? })
+    }
+
+    /// Returns its number.
+    pub(crate) fn number(&self) -> Result<u16, Failure> {
+        let address = self.listener.local_addr();
+        Ok(address.map_err(Failure::io("asking for the listener's address"))?.port())
     }
 
     /// Waits for a client, and rejects other connections. `budget`: of the whole command.

@@ -11,6 +11,7 @@ mod json;
 mod logging;
 mod other_end;
 mod perf;
+mod perf_all_to_all;
 mod perf_connections;
 mod perf_interrupted;
 mod perf_kinds;

@@ -89,6 +89,7 @@ mod tests {
             idle_ms: 0,
             busy: 0,
             reverse: false,
+            is_all_to_all: false,
         };
         Turns::new(&PlannedCase::whole(&plan), one_sided)
     }
