@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tests the adapters of the Python package below unmodified PyTorch, Ray and vLLM, on CPUs:
-#   tools/scripts/python-adapters.sh all          builds the wheel first
-#   tools/scripts/python-adapters.sh WHEEL        the wheel is from cargo xtask python
+#   tools/scripts/python-adapters.sh all          builds the wheels first
+#   tools/scripts/python-adapters.sh WHEEL        the wheel is from cargo xtask python; with that of cargo xtask wheel
+#                                           beside it, torch's transport over NIXL is tested too
 #   TCPX_ADAPTERS="torch ray" ...                 these alone
-# Needs Python 3.12 and 10 GB on disk. What cannot be installed is skipped, with the reason.
+# Needs Python 3.12 and 13 GB on disk. What cannot be installed is skipped, with the reason.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -12,6 +13,7 @@ wanted=${TCPX_ADAPTERS:-torch ray vllm}
 
 if [[ ${1:?all, or a wheel} == all ]]; then
     wheel=$(cargo xtask python --profile release --out "$target/python")
+    cargo xtask wheel --profile release --out "$target/python" >/dev/null
 else
     wheel=$1
 fi
@@ -31,20 +33,29 @@ if [[ -z $python ]]; then
     exit 0
 fi
 
-# Makes the environment $1 unless it is there, and installs the wheel. The function $2 fills a new one.
+# Makes the environment $1 unless it is there as the function $2 fills it, and installs the wheel.
 environment() {
     local folder=$target/adapters-$1
-    if [[ ! -e $folder/complete ]]; then
+    if [[ $(cat "$folder/complete" 2>/dev/null) != "$(declare -f "$2")" ]]; then
         rm -rf "$folder"
         "$python" -m venv "$folder"
         "$folder/bin/pip" install -q --retries 1 --timeout 60 uv pytest 'pyright[nodejs]' || return 1
         "$2" "$folder/bin/uv" pip install -q --python "$folder/bin/python" || return 1
-        touch "$folder/complete"
+        declare -f "$2" >"$folder/complete"
     fi
     "$folder/bin/uv" pip install -q --python "$folder/bin/python" --reinstall --no-deps "$wheel"
 }
 
-with_ray() { "$@" numpy torch==2.15.0 ray==2.60.0; }
+# NIXL without what it needs for GPUs: torch has that too, for CUDA 13.
+with_ray() { "$@" numpy torch==2.15.0 ray==2.60.0 && "$@" --no-deps nixl==1.5.1 nixl-cu13==1.5.1; }
+
+# Installs the backend into environment $1, by the extra of the wheel, and beside NIXL's own.
+with_backend() {
+    local bin=$target/adapters-$1/bin
+    "$bin/uv" pip install -q --python "$bin/python" --reinstall-package nixl-tcpx --no-index \
+        --find-links "$(dirname "$wheel")" "tcpx[nixl] @ file://$wheel"
+    "$bin/python" -m nixl_tcpx install
+}
 
 # Of what vLLM asks for, what its weight transfer imports on a CPU: no kernels for GPUs.
 with_vllm() {
@@ -82,6 +93,10 @@ run() { (cd "$target/adapters-$1" && bin/python -m pytest -q -rs -p no:cacheprov
 if [[ $wanted == *torch* || $wanted == *ray* ]]; then
     if environment ray with_ray; then
         [[ $wanted != *torch* ]] || run ray "$tests/test_torch_transport.py"
+        if [[ $wanted == *torch* ]] && compgen -G "$(dirname "$wheel")/nixl_tcpx-*.whl" >/dev/null; then
+            with_backend ray
+            run ray "$tests/test_torch_nixl.py"
+        fi
         [[ $wanted != *ray* ]] || run ray "$tests/test_ray.py"
         types ray '"tcpx/_vllm_*.py", "tcpx/vllm.py"'
     else
