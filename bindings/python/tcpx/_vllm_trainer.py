@@ -23,7 +23,7 @@ class TrainerInitInfo(base.TrainerInitInfo):
     """Bytes after which workers load what they have. They need this much memory beside the model."""
 
 
-class TrainerWeightTransferEngine(base.TrainerWeightTransferEngine):
+class TrainerWeightTransferEngine(base.TrainerWeightTransferEngine[TrainerInitInfo]):
     """Made by `WeightTransferTrainerFactory.trainer_init`, with a source of full tensors."""
 
     init_info_cls = TrainerInitInfo
@@ -63,15 +63,15 @@ class TrainerWeightTransferEngine(base.TrainerWeightTransferEngine):
                 pass
             return
         self.client.start_weight_update()
-        for chunk in self._chunks():
+        for chunk in self._chunks(self.source):
             self._send(self._tensors, chunk)
         self.client.finish_weight_update()
 
-    def _chunks(self) -> Iterator[list[tuple[str, torch.Tensor]]]:
+    def _chunks(self, source: base.WeightSource) -> Iterator[list[tuple[str, torch.Tensor]]]:
         """Yields weights until their bytes are as many as a chunk has, one at least."""
         chunk: list[tuple[str, torch.Tensor]] = []
         nbytes = 0
-        for name, tensor in self.source.iter_full():
+        for name, tensor in source.iter_full():
             if chunk and nbytes + tensor.nbytes > self._chunk_bytes:
                 yield chunk
                 chunk, nbytes = [], 0

@@ -42,7 +42,7 @@ class UpdateInfo(base.WeightTransferUpdateInfo):
             raise ValueError(f"names, types, shapes and descriptors differ in number: {sorted(sizes)}")
 
 
-class WeightTransferEngine(base.WeightTransferEngine):
+class WeightTransferEngine(base.WeightTransferEngine[InitInfo, UpdateInfo]):
     """Made by vLLM for `WeightTransferConfig(backend="tcpx")`, with its worker's model."""
 
     init_info_cls = InitInfo
@@ -85,7 +85,9 @@ class WeightTransferEngine(base.WeightTransferEngine):
         if transfer is not None:
             transfer.wait(_PATIENCE)
         with _partial_loads():
-            self.model.load_weights(list(zip(update_info.names, weights)))
+            # Models of vLLM have it, modules of torch do not.
+            model: Any = self.model
+            model.load_weights(list(zip(update_info.names, weights)))
 
     def shutdown(self) -> None:
         """Closes the agent."""
