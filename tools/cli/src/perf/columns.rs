@@ -42,13 +42,13 @@ pub(super) fn columns(shape: TableShape, most: usize) -> Vec<Column> {
     let unit = shape.unit;
     columns.extend(match shape.mode {
         _ if shape.is_all_to_all => all_to_all_columns(unit),
+        Mode::Throughput | Mode::Bidirectional if shape.is_incast => incast_columns(unit),
         Mode::OneSided(one_sided) => {
             one_sided_columns(unit, one_sided.is_latency, one_sided.descriptors)
         }
         Mode::Latency | Mode::Notifications => latency_columns(shape.has_baseline),
         Mode::Bidirectional => both_ways_columns(unit),
         Mode::Messages(_) => batch_columns(unit, shape.has_baseline),
-        Mode::Throughput if shape.is_incast => incast_columns(unit),
         Mode::Throughput => throughput_columns(unit, shape.has_baseline),
     });
     if !has_room(&columns, 0, most) {

@@ -107,7 +107,7 @@ fn throughput(cases: &[CaseFigures], unit: RateUnit) -> String {
         ("sender (client)", |case| case.sender.as_ref()),
         ("receiver (client)", |case| case.client_receiver.as_ref()),
         ("both ways", |case| case.both_ways.as_ref()),
-        ("all clients", |case| case.incast.as_ref().map(|incast| &incast.all_clients)),
+        ("all at once", |case| case.incast.as_ref().map(|incast| &incast.all_clients)),
         ("initiator (client)", |case| case.one_sided.as_ref()?.initiator.as_ref()),
         ("plain sockets", |case| case.raw_socket.as_ref()),
     ];

@@ -88,9 +88,9 @@ fn constants(report: &Report) -> String {
         count => format!("{count} {what}s"),
     };
     let what = match report.mode {
-        Mode::Throughput if report.is_incast() => "throughput, several clients at once",
+        _ if report.is_all_to_all => "throughput, all to all",
+        _ if report.is_incast() => "throughput, several clients at once",
         Mode::Throughput => "throughput",
-        Mode::Bidirectional if report.is_all_to_all => "throughput, all to all",
         Mode::Bidirectional => "throughput, both ways at once",
         Mode::Latency => "half round trips",
         Mode::Notifications => "half round trips of notifications",
@@ -158,13 +158,13 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
             "GB/s (10^9 bytes a second), medians. all: the bytes of all ends, from their common \
              \"go\" until the last one is in place; least, median, most: one way of a pair."
         }
+        _ if report.is_incast() => {
+            "GB/s (10^9 bytes a second), medians. all: the bytes of all clients, from their common \
+             \"go\" until the last byte of the last one is in place; slowest, fastest: one client."
+        }
         Mode::Bidirectional => {
             "GB/s (10^9 bytes a second): median. server, client: from \"go\" until all bytes that \
              this end receives are in place; both: all bytes by the time of the later end."
-        }
-        Mode::Throughput if report.is_incast() => {
-            "GB/s (10^9 bytes a second), medians. all: the bytes of all clients, from their common \
-             \"go\" until the last byte of the last one is in place; slowest, fastest: one client."
         }
         Mode::Throughput | Mode::Messages(_) => {
             "GB/s (10^9 bytes a second): median. p99: 99 of 100 iterations were at least this \

@@ -43,6 +43,8 @@ pub(crate) struct ServerPort<'a> {
     listener: TcpListener,
     args: &'a EndsArgs,
     token: Option<Token>,
+    /// Whether the user waits for its clients.
+    is_shown: bool,
 }
 
 impl<'a> ServerPort<'a> {
@@ -64,13 +66,13 @@ impl<'a> ServerPort<'a> {
             ),
         };
         let _ = writeln!(stderr, "listening on {address}");
-        Ok(Self { listener, args, token })
+        Ok(Self { listener, args, token, is_shown: true })
     }
 
     /// Listens on a free port of `ip`, which other ends learn from a server that both know.
     pub(crate) fn for_other_ends(args: &'a EndsArgs, ip: IpAddr) -> Result<Self, Failure> {
         let listener = socket::bind(SocketAddr::new(ip, 0))?;
-        Ok(Self { listener, args, token: args.token()? })
+        Ok(Self { listener, args, token: args.token()?, is_shown: false })
     }
 
     /// Returns its number.
@@ -84,15 +86,17 @@ impl<'a> ServerPort<'a> {
         Ok(self.acceptor(budget)?.admit(budget.step(), None)?)
     }
 
-    /// Waits for `count` clients, and prints the address of each.
+    /// Waits for `count` clients, and shows the address of each.
     pub(super) fn clients(&self, count: usize, budget: Budget) -> Result<Vec<Client>, Failure> {
         // One acceptor for all: it holds clients that connect while another one is admitted.
         let mut acceptor = self.acceptor(budget)?;
         let admit = |number| {
             let client = acceptor.admit(budget.step(), None)?;
-            // Stderr may have no reader.
-            let address = client.link.peer();
-            let _ = writeln!(std::io::stderr(), "client {number} of {count}: {address}");
+            if self.is_shown {
+                // Stderr may have no reader.
+                let address = client.link.peer();
+                let _ = writeln!(std::io::stderr(), "client {number} of {count}: {address}");
+            }
             Ok(client)
         };
         (1..=count).map(admit).collect()

@@ -54,7 +54,7 @@ fn clients_connect_with_their_token() {
     let clients = [(), (), ()].map(|()| server.client(&words).start());
     for client in clients {
         let client = client.finish();
-        assert_eq!(client.status, Some(0), "{client}");
+        assert_eq!((client.status, client.stderr.as_str()), (Some(0), ""), "{client}");
     }
     assert_eq!(server.finish().json()["each_way"]["ways"], 12);
 }

@@ -68,6 +68,19 @@ fn several_clients_send_at_once() {
     assert!(median(&object["all_clients"]) > 0.0, "{object}");
 }
 
+#[test]
+fn several_clients_may_send_both_ways() {
+    let server = Server::start(&["perf", "server", "--clients", "2"]);
+    let words = ["perf", "--bidir", "--size", "64K", "--iters", "3"];
+    let clients = [(), ()].map(|()| server.client(&words).start());
+    for client in clients {
+        assert_eq!(client.finish().status, Some(0));
+    }
+    let server = server.finish();
+    let row = server.stdout.lines().find(|line| line.starts_with("  64 KiB ")).unwrap();
+    assert!(server.stdout.contains("slowest GB/s") && !row.contains(" - "), "{server}");
+}
+
 /// The row of a size is there while the next one is measured, and stays when that one fails.
 #[test]
 fn rows_of_several_clients_come_as_they_are_measured() {
