@@ -33,6 +33,9 @@ install() {
     echo "$python"
 }
 
+# Bounds of `verify` for a busy machine.
+patience=(--seconds 600 --within 300 --slow 120)
+
 if [[ ${1:?the folder of libplugin_TCPX.so, or install} == install ]]; then
     install
     exit
@@ -54,6 +57,7 @@ if [[ $1 == wheel ]]; then
     "$python" -m pip install -q --no-deps --force-reinstall "$wheel"
     "$python" -m nixl_tcpx install
     env -u NIXL_PLUGIN_DIR "$python" -m nixl_tcpx check
+    env -u NIXL_PLUGIN_DIR "$python" -m nixl_tcpx verify --only repost "${patience[@]}"
     # In the place of UCX, which comes back.
     "$python" -m nixl_tcpx install --as UCX
     env -u NIXL_PLUGIN_DIR "$python" -m nixl_tcpx check
@@ -114,3 +118,9 @@ if [[ $others ]]; then
 fi
 
 run_tests vtable stand_ins transfers encrypted ends phases devices gpus refusals tensor soak
+
+echo "-- verify"
+# Those that no test above has, or has without another backend to compare with.
+checks=(torn-writes truncated-reads overlapping-lists release-active deregister-under-reads peer-killed peer-stopped
+    fork all-to-all)
+PYTHONPATH=bindings/nixl/python "$python" -m nixl_tcpx verify --stopped 1 "${patience[@]}" "${checks[@]/#/--only=}"

@@ -3,6 +3,9 @@
 - `places`: names and folders. `elf`: what a library has in it, which is read and not loaded.
   `interface`: whether a NIXL has the interface that the plugin has. `installation`: the plugin
   among NIXL's own, under its name or another backend's. `check`: whether all of it works.
+- `verify`: conformance of any backend. `verify_options`: its flags. `verify_one`: one check in a
+  process. `verify_bytes`, `verify_lists`, `verify_peers`: the checks. `verify_agent`: agents and
+  peers of them.
 """
 
 from .installation import install, uninstall

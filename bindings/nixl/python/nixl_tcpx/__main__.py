@@ -1,4 +1,4 @@
-"""python -m nixl_tcpx install | uninstall | check | path"""
+"""python -m nixl_tcpx install | uninstall | check | verify | path"""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ import sys
 from . import install, plugin_folder, uninstall
 from .check import check
 from .places import BACKEND, STAND_INS, Unusable
+from .verify_options import add_arguments
 
 USAGE = 64
 
@@ -32,8 +33,20 @@ def arguments(words):
         one.add_argument("--into", metavar="FOLDER",
                          help="a folder of yours, for NIXL_PLUGIN_DIR, instead of NIXL's own")
     commands.add_parser("check", help="say what stands where, and whether it works")
+    about = "run conformance checks on any backend of NIXL, in processes of their own; needs numpy"
+    verify = commands.add_parser("verify", help=about, description=about)
+    add_arguments(verify)
     commands.add_parser("path", help="print the folder of the plugin, for NIXL_PLUGIN_DIR")
     return parser.parse_args(words)
+
+
+def run_checks(asked):
+    """Runs conformance checks, which need what the other commands do not."""
+    try:
+        from .verify import verify
+    except ImportError as error:
+        raise Unusable(f"verify cannot run: {error}") from error
+    return verify(asked)
 
 
 def main(words):
@@ -45,6 +58,8 @@ def main(words):
         elif asked.command == "check":
             for line in check():
                 print(line, flush=True)
+        elif asked.command == "verify":
+            return run_checks(asked)
         elif asked.command == "install":
             print("\n".join(install(asked.name or BACKEND, asked.into)))
         else:
