@@ -117,7 +117,7 @@ if [[ $others ]]; then
     exit 1
 fi
 
-run_tests vtable stand_ins transfers encrypted ends phases devices gpus refusals tensor soak
+run_tests vtable stand_ins transfers encrypted ends phases devices gpus refusals tensor verified soak
 
 echo "-- verify"
 # Those that no test above has, or has without another backend to compare with.

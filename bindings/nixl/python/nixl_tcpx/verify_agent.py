@@ -70,6 +70,7 @@ class Agent:
         self.areas = []
         self.registrations = []
         self.came = {}
+        self.has_exported = False
 
     def add_area(self, count, value=0):
         """Registers memory with one value. Returns its number and address."""
@@ -106,7 +107,14 @@ class Agent:
         return self.areas[number].tobytes()
 
     def metadata(self):
-        return self.nixl.get_agent_metadata()
+        try:
+            return self.nixl.get_agent_metadata()
+        except Exception as error:  # pylint: disable=broad-except
+            # Backends of storage have no peers.
+            kind = Failure if self.has_exported else Refused
+            raise kind(f"agents have no metadata for others: {error}") from error
+        finally:
+            self.has_exported = True
 
     def know(self, metadata):
         self.nixl.add_remote_agent(metadata)
