@@ -283,6 +283,7 @@ def main():
     for _ in range(busy):
         context.Process(target=compute, daemon=True).start()
     beside = f", {busy} busy with other work" if busy else ""
+    beside += ", TCPX encrypts" if os.environ.get("TCPX_ENCRYPTION") else ""
     print(f"{processor()}, {os.cpu_count()} processors{beside}, Linux {platform.release()}, NIXL "
           f"{version('nixl')}, medians of {rounds} rounds\n")
     print("| | UCX | TCPX | ratio | of the rounds |\n|---|---|---|---|---|")

@@ -205,7 +205,7 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
 }
 
 /// Returns what a case costs the processors, and its messages a second.
-fn processor(case: &CaseFigures) -> Option<String> {
+pub(super) fn processor(case: &CaseFigures) -> Option<String> {
     let figures = case.processor.as_ref()?;
     let ops_per_s = case.ops_per_s.unwrap_or_default();
     let (client, server) = (figures.client_cores, figures.server_cores);

@@ -15,6 +15,7 @@ use super::figures::CaseFigures;
 use super::output::{Format, Output};
 use super::rate_unit::RateUnit;
 use super::report::Report;
+use super::table;
 use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::input::ByteSize;
@@ -162,6 +163,13 @@ fn show(
             print(&heading)?;
         }
         print(&row)?;
+        let is_encryption = matches!(variant, Variant::Encryption { .. });
+        if output.format == Format::Table
+            && is_encryption
+            && let Some(costs) = table::processor(case)
+        {
+            print(&format!("{:12}{costs}", ""))?;
+        }
     }
     Ok(())
 }
