@@ -83,8 +83,8 @@ def metadata_changes(options):
 
 
 def peer_killed(options):
-    """A transfer whose peer is killed ends with an error in its time, later ones too, and those
-    with other peers go on."""
+    """A transfer whose peer is killed ends in its time, later ones with an error in theirs, and
+    those with other peers go on."""
     here, there, mine, its = pair(options, BIG)
     other = Peer("other", options)
     others = other.add_area(MIB)
