@@ -5,6 +5,7 @@ import base64
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -149,4 +150,6 @@ def spawn():
 
 
 if __name__ == "__main__":
+    # A shell has what it starts in the background ignore interrupts, and that is inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     globals()[sys.argv[1]](*sys.argv[2:])
