@@ -155,7 +155,7 @@ impl Peer {
         let mut connection = Connection::new(key, name, link, policy, agreed, now, session);
         connection.watch(&session.poller);
         if agreement.on_demand {
-            connection.log_up(cx);
+            connection.log_up("peer is up", cx);
         }
         self.pending.hand_over(&mut connection);
         self.state = ConnectionState::Linked(Box::new(connection));

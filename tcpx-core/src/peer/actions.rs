@@ -206,30 +206,24 @@ impl Connection {
             let window = options.recv_window;
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }
-        self.log_up(cx);
+        let on_demand = self.protocol.agreement().on_demand;
+        self.log_up(if on_demand { "channels are open" } else { "peer is up" }, cx);
         Ok(())
     }
 
-    /// Logs what carries the bytes of this peer: once when it is up, and once more when channels
-    /// that were not made at once are open.
-    pub(super) fn log_up(&self, cx: &Resources) {
+    /// Logs what carries the bytes of this peer, where something has become so.
+    pub(super) fn log_up(&self, what: &str, cx: &Resources) {
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
         }
         let Agreement { channels, chunk_bytes, is_encrypted, .. } = self.protocol.agreement();
         let transport = cx.session.plugin.transport_name(&cx.session.memory);
-        let what = if self.send_lanes.is_empty() {
-            "peer is up: channels are made when they are needed".to_owned()
-        } else {
-            format!(
-                "peer is up: channels are open, over {}",
-                NicSample::of(self.record.nics.iter())
-            )
-        };
-        let (from, to) =
-            (self.link.local_ip().map(tracing::field::display), self.link.peer_address());
+        let nics = &self.record.nics;
+        let nics = (!nics.is_empty()).then(|| NicSample::of(nics.iter()).to_string());
+        let from = self.link.local_ip().map(tracing::field::display);
+        let to = self.link.peer_address();
         tracing::info!(
-            peer = %self.name, from, to, transport, channels, chunk_bytes, is_encrypted, "{what}"
+            peer = %self.name, from, to, transport, nics, channels, chunk_bytes, is_encrypted, "{what}"
         );
     }
 
