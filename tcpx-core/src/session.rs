@@ -247,6 +247,15 @@ impl Session {
         self.others().iter().fold(self.shared.progress(), |moved, it| it.progress() | moved)
     }
 
+    /// Prepares for a wait on [`event_fd`](Self::event_fd): the progress thread makes the rounds at
+    /// once. It stands back for up to 1 ms after the program has waited in this library, or has
+    /// polled often. A program that does so between waits on the descriptor calls this before each
+    /// of those. It makes a system call only where the thread stands back.
+    pub fn arm(&self) {
+        self.shared.arm();
+        self.others().iter().for_each(|device| device.arm());
+    }
+
     /// Returns the NICs that the plugin offers; none in a forked child.
     pub fn nics(&self) -> Vec<Nic> {
         let nics = |engine: EngineGuard<'_>| engine.resources.session.plugin.nics().to_vec();

@@ -219,6 +219,11 @@ impl Session {
         raise(self.shared.session.event_fd()).map(|descriptor| descriptor.as_raw_fd())
     }
 
+    /// Prepares for a wait on the descriptor.
+    fn arm(&self) {
+        self.shared.session.arm();
+    }
+
     /// Waits until the descriptor is readable. Another thread may take the events first, so the
     /// wait is short.
     fn wait_event(&self, py: Python<'_>) -> PyResult<()> {

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 # Longest time for which an `await` waits in place before it goes back to its loop, in microseconds,
 # when nothing else of the agent is under way. A read of some KiB takes about as long.
 _SPIN = 50
-# Most bytes of an operation that an `await` waits for in place: a larger one takes longer, and the
-# session's own thread stands back for up to 1 ms after such a wait.
+# Most bytes of an operation that an `await` waits for in place: a larger one takes longer.
 SHORT = 64 << 10
 
 
@@ -138,6 +137,7 @@ class Transfer:
         if self._done:
             # Another thread has seen the end meanwhile.
             return
+        self._agent._session.arm()
         try:
             yield from future
         except BaseException:

@@ -254,6 +254,14 @@ impl SharedEngine {
         Some(LeadGuard { shared: self, lead: Some(lead) })
     }
 
+    /// Ends the rest of the progress thread, if there is one.
+    pub(super) fn unpark_thread(&self) {
+        let handle = self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = &*handle {
+            handle.thread().unpark();
+        }
+    }
+
     /// Makes one round of progress. Returns whether anything moved.
     pub(super) fn progress(&self) -> bool {
         let now = Instant::now();

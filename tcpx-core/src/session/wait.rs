@@ -107,6 +107,11 @@ impl QueryRate {
         self.queries.fetch_add(1 + more, Ordering::Relaxed).saturating_add(1 + more)
     }
 
+    /// Begins to count anew.
+    pub(super) fn clear(&self) {
+        self.queries.store(0, Ordering::Relaxed);
+    }
+
     /// Returns whether the program has asked often, of all queries since `since`. Counting begins
     /// anew after the answer yes, and after an answer about a time long enough for few queries to
     /// count.
@@ -122,7 +127,7 @@ impl QueryRate {
         if is_frequent || time >= FREQUENT_INTERVAL.saturating_mul(MIN_QUERIES) {
             *since = now;
             // Queries that come in between are lost, which are few.
-            self.queries.store(0, Ordering::Relaxed);
+            self.clear();
         }
         is_frequent
     }

@@ -51,6 +51,13 @@ impl SharedEngine {
         Ok(())
     }
 
+    /// Has the progress thread lead, unless a thread of the program waits.
+    pub(super) fn arm(&self) {
+        self.query_rate.clear();
+        // One that is about to stand back does not: it finds that it was unparked.
+        self.unpark_thread();
+    }
+
     /// Returns the time for which the progress thread stands back, at first and at most.
     fn stand_back(&self) -> Range<Duration> {
         #[cfg(test)]

@@ -300,3 +300,19 @@ fn a_thread_that_waits_takes_the_lead_of_the_progress_thread() {
     });
     until("the progress thread leads again", || shared.thread_leads.load(Ordering::Relaxed));
 }
+
+#[test]
+fn the_progress_thread_leads_again_when_the_session_is_armed() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let [left, right] = [true, false].map(|thread| open(soft().progress_thread(thread)));
+    connect(&left, &right);
+    until("the thread begins", || left.shared.is_led());
+    left.shared.stand_back.set(HOUR).expect("it is set once");
+    let leads = || left.shared.thread_leads.load(Ordering::SeqCst);
+    for _ in 0..3 {
+        let waited = left.wait_notifications(&mut Vec::new(), 1, Some(Duration::from_millis(20)));
+        assert!(matches!(waited, Err(Error::Deadline { .. })), "{waited:?}");
+        left.arm();
+        until("the thread leads", leads);
+    }
+}
