@@ -284,7 +284,7 @@ impl Network {
         Ok(())
     }
 
-    /// Lets so much of a second's packets through to `right`, and loses the rest.
+    /// Lets at most this rate through to `right`, and loses the packets above it.
     ///
     /// # Errors
     /// What `nft` said.
