@@ -72,8 +72,9 @@ use crate::memory::device_memory::DeviceMemory;
 use crate::peer::resources::{Ledger, Resources};
 use crate::peer::session_context::SessionContext;
 use crate::peer::{Peer, PeerStatus};
+use crate::plugin::nics::{self, SessionNics};
 use crate::plugin::registrations::Registrations;
-use crate::plugin::{Plugin, chunk_size, nics};
+use crate::plugin::{Plugin, chunk_size};
 use crate::settings::SessionOptions;
 use crate::stats::report::ReportSums;
 use crate::stats::stages::{Activity, StageClock};
@@ -144,8 +145,8 @@ impl Engine {
         let plugin = Plugin::open(&options)?;
         plugin.check_carrier(&options, &memory)?;
         plugin.log_gpu_reach(&memory);
-        nics::by_name(plugin.nics(), &options.nics)?;
-        let limits = nics::chunk_limits(&plugin, &options.nics, &memory)?;
+        let nics = SessionNics::new(&plugin, &options.nics, &memory)?;
+        let limits = nics::chunk_limits(&plugin, &nics, &memory)?;
         let packet_bytes = chunk_size::packet_bytes(&limits);
         let chunk_bytes = chunk_size::choose(options.chunk_bytes, limits)?;
         options.check_gpu(plugin.is_hardware())?;
@@ -168,7 +169,8 @@ impl Engine {
         let exports = Exports::new(StableKeys::new(random()?));
         let backend = opened.unpack.backend();
         let channels = channel_offer(&options, &plugin, &memory, processors);
-        let identity = context.identity(&options, plugin.name(), chunk_bytes, channels);
+        let identity =
+            context.identity(&options, plugin.name(), chunk_bytes, channels).with_nics(nics);
         let session =
             SessionContext::new(options, plugin, packet_bytes, memory, backend, identity)?;
         let completions = Arc::clone(&context.completions);

@@ -148,6 +148,9 @@ pub use settings::{
 pub use stats::ChannelStats;
 pub use stats::alarm::AlarmReport;
 pub use stats::metrics::metrics_text;
+pub use stats::peer_transport::{
+    OneSidedPath, PeerTransport, TransportEnd, ZeroCopy, ZeroCopySends,
+};
 pub use stats::report::{
     ChannelReport, PeerReport, SessionReport, StagingMemory, StagingTimes, Totals,
 };
@@ -162,6 +165,7 @@ pub use tcpx_protocol::types::encryption::{
     Credential, CredentialMismatch, Encryption, EncryptionMismatch,
 };
 pub use tcpx_protocol::types::memory::{Device, MemoryId, OperationKind, RemoteAccess};
+pub use tcpx_protocol::types::nic::{NicLink, NicLinks};
 pub use tcpx_protocol::types::{
     Access, DEFAULT_CHUNK_BYTES, MAX_CHANNELS, MAX_CHUNK_BYTES, MAX_NOTIFICATION_BYTES, MemoryType,
 };

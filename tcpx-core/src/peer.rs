@@ -56,8 +56,7 @@ use self::pending_posts::{PeerOrigin, PendingPosts};
 use self::resources::{MAX_QUEUED_POSTS, PostGate, Resources};
 use self::watch::{PeerWatch, WatchContext};
 use crate::control::connector::Connector;
-use crate::control::identity::ChannelClaim;
-use crate::control::socket::LinkSocket;
+use crate::control::identity::ProvenLink;
 use crate::error::{Departure, Error, Result};
 use crate::plugin::calls::LongCall;
 use crate::plugin::nics;
@@ -140,22 +139,21 @@ impl Peer {
     /// addresses `loaded`. A dial that is under way ends.
     pub(crate) fn link_up(
         &mut self,
-        link: LinkSocket,
-        (agreement, channels): (Agreement, ChannelClaim),
+        proven: ProvenLink,
         loaded: Vec<IpAddr>,
         now: Instant,
         cx: &Resources,
     ) {
         let (key, name, session) = (self.key, &self.name, &cx.session);
         let uses_other_nics = session.plugin.is_hardware() || !session.options.nics.is_empty();
-        let ends = [link.local_ip(), link.peer_ip()];
+        let ends = [proven.link.local_ip(), proven.link.peer_ip()];
         let policy = DialPolicy::new(ends, loaded, nics::interfaces, uses_other_nics);
         cx.ledger.notifications.add_sender(key, name.clone());
-        let agreed = (agreement, channels);
-        let mut connection = Connection::new(key, name, link, policy, agreed, now, session);
+        let is_up = proven.agreement.on_demand;
+        let mut connection = Connection::new(key, name, proven, policy, now, session);
         connection.watch(&session.poller);
-        if agreement.on_demand {
-            connection.log_up("peer is up", cx);
+        if is_up {
+            connection.log_up("peer is up");
         }
         self.pending.hand_over(&mut connection);
         self.state = ConnectionState::Linked(Box::new(connection));

@@ -62,6 +62,7 @@ use self::nic::{NicError, read_nic};
 use crate::error::{Error, Phase, PluginFailure, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
+use crate::stats::peer_transport::{ZeroCopy, ZeroCopySends};
 use crate::types::SessionNumber;
 
 pub use self::nic::Nic;
@@ -81,6 +82,8 @@ pub(crate) struct Plugin {
     /// memory that it registers.
     takes_dma_bufs: bool,
     carrier: Carrier,
+    /// Sends of the software plugin that are zero-copy.
+    zero_copy_sends: ZeroCopySends,
     calls: Calls,
 }
 
@@ -199,8 +202,17 @@ impl Plugin {
             })?);
         }
         let takes_dma_bufs = raw.name() == HARDWARE_NAME && !exports_itself();
+        let zero_copy_sends = environment::zero_copy_sends(&process_env());
         let calls = Calls::default();
-        Ok(Arc::new(Self { raw, nics, chunk_bytes, takes_dma_bufs, carrier, calls }))
+        Ok(Arc::new(Self {
+            raw,
+            nics,
+            chunk_bytes,
+            takes_dma_bufs,
+            carrier,
+            zero_copy_sends,
+            calls,
+        }))
     }
 
     /// Returns the name member of the plugin's table.
@@ -331,6 +343,16 @@ impl Plugin {
             Carrier::IoUring => "io_uring",
             _ => "software",
         }
+    }
+
+    /// Returns on which part of the way no processor of the host copies the bytes on channels.
+    pub(crate) fn zero_copy(&self, memory: &DeviceMemory, is_encrypted: bool) -> ZeroCopy {
+        if self.is_hardware() || self.uses_nic_memory(memory) {
+            return ZeroCopy::BOTH;
+        }
+        let receives = self.carrier == Carrier::IoUring;
+        let sends = if is_encrypted { ZeroCopySends::No } else { self.zero_copy_sends };
+        ZeroCopy { sends, receives }
     }
 
     /// Returns whether registering memory of a GPU takes a dma-buf of the CUDA driver. Where the

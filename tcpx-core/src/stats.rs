@@ -3,6 +3,7 @@
 //! requests and notifications.
 //!
 //! - [`metrics`]: reports as text for Prometheus, pure.
+//! - [`peer_transport`]: description of what carries the bytes of a peer.
 //! - [`report`]: reports of a session, its peers and their sums, as programs read them.
 //! - [`stages`]: breakdown of the session's time by stage.
 //! - [`tcp`]: figures of TCP connections.
@@ -11,6 +12,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod metrics;
+pub(crate) mod peer_transport;
 pub(crate) mod report;
 pub(crate) mod stages;
 pub(crate) mod tcp;

@@ -4,9 +4,11 @@
 //! - [`memory`]: owners of memory, the numbers by which a program knows registrations, and
 //!   operations on memory of the other end.
 //! - [`encryption`]: setting of a session for it, and what two ends make of theirs.
+//! - [`nic`]: NICs of a session, as its hello names them.
 
 pub mod encryption;
 pub mod memory;
+pub mod nic;
 pub mod peer_budget;
 
 use std::fmt;

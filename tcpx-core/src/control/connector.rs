@@ -15,7 +15,7 @@ use tcpx_protocol::types::memory::Device;
 use crate::control::approach::{
     Approach, ApproachStep, gone, lost, refused, refused_by, unexpected,
 };
-use crate::control::identity::{ChannelClaim, Identity, random};
+use crate::control::identity::{ChannelClaim, Identity, ProvenLink, random};
 use crate::control::key_exchange::{KeyExchange, KeyExchangeStep};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{DialFailure, Error, Result};
@@ -60,11 +60,9 @@ impl AddressAttempt {
 /// Peer that was reached and has proven itself.
 #[derive(Debug)]
 pub(crate) struct ReachedPeer {
-    pub(crate) link: LinkSocket,
-    pub(crate) agreement: Agreement,
+    pub(crate) proven: ProvenLink,
     /// Nonce of the hello that the peer gives up for this link.
     pub(crate) given_up: Option<Nonce>,
-    pub(crate) channels: ChannelClaim,
 }
 
 /// One attempt to reach a peer, over all its addresses.
@@ -306,8 +304,8 @@ impl Connector {
     ) -> Result<()> {
         let (nonce, channels) = (random()?, identity.claim_channels());
         let to = Device::of_session(&self.info.session).number().unwrap_or_default();
-        let hello =
-            Hello { to, connection: self.connection, ..identity.hello(nonce, channels.count()) };
+        let (connection, nics) = (self.connection, identity.nics.links(link.local_ip()));
+        let hello = Hello { to, connection, nics, ..identity.hello(nonce, channels.count()) };
         let proven = hello.prove(Role::Connector, theirs, &self.info.secret);
         let said = SentHello { nonce, channels };
         let introduction = Introduction::new(proven, &identity.secret);
@@ -346,7 +344,7 @@ impl Connector {
     fn await_welcome(
         &mut self,
         mut link: LinkSocket,
-        mut said: SentHello,
+        said: SentHello,
         peer: &str,
         now: Instant,
         identity: &Identity,
@@ -364,14 +362,11 @@ impl Connector {
                     .check_welcome(&proven, &said, identity)
                     .and_then(|agreement| agreement.of_link(link.is_encrypted()))
                     .map_err(|error| refused(peer, &error))?;
-                let given_up = proven.hello.instead_of;
-                said.channels.keep(agreement.channels);
-                return Ok(Some(ReachedPeer {
-                    link,
-                    agreement,
-                    given_up,
-                    channels: said.channels,
-                }));
+                let Hello { nics: peer_nics, instead_of: given_up, .. } = proven.hello;
+                let mut channels = said.channels;
+                channels.keep(agreement.channels);
+                let proven = ProvenLink { link, agreement, channels, peer_nics };
+                return Ok(Some(ReachedPeer { proven, given_up }));
             }
             Ok(Some(HandshakeFrame::Refuse(reason))) => return Err(refused_by(peer, &reason)),
             Err(LinkError::Gone(how)) => match link.answer_in_clear() {

@@ -62,13 +62,13 @@ fn meet(
             welcomed = handshake.welcome(theirs, None);
         }
         if let Some(welcomed) = &mut welcomed {
-            welcomed.link.flush().expect("the other end is there");
+            welcomed.proven.link.flush().expect("the other end is there");
         }
         let (reached, welcomed) = (reached?, welcomed.as_ref()?);
-        assert_eq!(reached.link.is_encrypted(), welcomed.link.is_encrypted());
-        assert_eq!(reached.agreement.is_encrypted, reached.link.is_encrypted());
-        assert_eq!(welcomed.agreement.is_encrypted, welcomed.link.is_encrypted());
-        Some(Ok(reached.link.is_encrypted()))
+        assert_eq!(reached.proven.link.is_encrypted(), welcomed.proven.link.is_encrypted());
+        assert_eq!(reached.proven.agreement.is_encrypted, reached.proven.link.is_encrypted());
+        assert_eq!(welcomed.proven.agreement.is_encrypted, welcomed.proven.link.is_encrypted());
+        Some(Ok(reached.proven.link.is_encrypted()))
     })
 }
 

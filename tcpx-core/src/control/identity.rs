@@ -8,22 +8,36 @@
 //! so the sum of all chosen channels in a process is limited. Peers beyond the limit get the
 //! fewest.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tcpx_protocol::frames::conn_info::{Secret, SessionId};
 use tcpx_protocol::frames::eager_terms::EagerOffer;
-use tcpx_protocol::frames::hello::{Hello, Nonce};
+use tcpx_protocol::frames::hello::{Agreement, Hello, Nonce};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
 use tcpx_protocol::types::MAX_CHANNELS;
 use tcpx_protocol::types::encryption::Encryption;
 use tcpx_protocol::types::memory::Device;
+use tcpx_protocol::types::nic::NicLinks;
 use tcpx_sys::UNPACK_VERSION;
 
 use super::approach::dial_timeout;
+use super::socket::LinkSocket;
 use super::tls::Credentials;
 use crate::error::{Error, Result};
+use crate::plugin::nics::SessionNics;
 use crate::settings::SessionOptions;
+
+/// Link to a peer that has proven itself, and what its hello and this end's come to.
+#[derive(Debug)]
+pub(crate) struct ProvenLink {
+    pub(crate) link: LinkSocket,
+    pub(crate) agreement: Agreement,
+    pub(crate) channels: ChannelClaim,
+    /// NICs that the peer names.
+    pub(crate) peer_nics: NicLinks,
+}
 
 /// One session as its peers see it. It never changes.
 #[derive(Clone, Debug)]
@@ -45,6 +59,8 @@ pub(crate) struct Identity {
     on_demand: bool,
     eager: EagerOffer,
     note_bytes: u32,
+    /// NICs that the session may use.
+    pub(crate) nics: Arc<SessionNics>,
     /// What the session proves itself with on encrypted links.
     pub(crate) credentials: Credentials,
     /// Its setting of encryption.
@@ -52,7 +68,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Makes the identity of a device of the session with these credentials and secret.
+    /// Makes the identity of a device of the session with these credentials and secret, and no NIC.
     /// `chunk_bytes` is the largest chunk that it takes.
     pub(crate) fn new(
         (device, credentials, secret): (Device, Credentials, Secret),
@@ -76,9 +92,15 @@ impl Identity {
             on_demand: channels.may_wait() && options.eager_bytes > 0 && !options.connect_channels,
             eager: eager_offer(options),
             note_bytes: options.notification_bytes,
+            nics: Arc::default(),
             credentials,
             encryption: options.encryption,
         }
+    }
+
+    /// Adds the NICs that the session may use.
+    pub(crate) fn with_nics(self, nics: SessionNics) -> Self {
+        Self { nics: Arc::new(nics), ..self }
     }
 
     /// Claims the channels to one more peer, which the hello to the peer offers.
@@ -86,7 +108,8 @@ impl Identity {
         self.channels.claim()
     }
 
-    /// Returns the hello of this end for a new link, which offers `channels` channels.
+    /// Returns the hello of this end for a new link, which offers `channels` channels, and names no
+    /// NIC.
     pub(crate) fn hello(&self, nonce: Nonce, channels: u16) -> Hello {
         Hello {
             protocol: PROTOCOL_VERSION,
@@ -104,6 +127,7 @@ impl Identity {
             eager: self.eager,
             note_bytes: self.note_bytes,
             encryption: self.encryption,
+            nics: NicLinks::default(),
             to: 0,
             connection: 0,
             instead_of: None,

@@ -9,7 +9,7 @@ use tcpx_protocol::frames::hello::{Agreement, Challenge, HandshakeError, Hello, 
 use tcpx_protocol::types::encryption::EncryptionMismatch;
 
 use crate::control::epoll_set::Interest;
-use crate::control::identity::{ChannelClaim, Identity, random};
+use crate::control::identity::{ChannelClaim, Identity, ProvenLink, random};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::control::tls::{self, PeerCredential, TlsHandshake};
 use crate::error::{EncryptionProblem, Error, Result};
@@ -39,10 +39,8 @@ pub(crate) struct InboundHandshake {
 /// Peer that was welcomed.
 #[derive(Debug)]
 pub(crate) struct Welcomed {
-    pub(crate) link: LinkSocket,
-    pub(crate) agreement: Agreement,
+    pub(crate) proven: ProvenLink,
     pub(crate) introduction: Box<Introduction>,
-    pub(crate) channels: ChannelClaim,
 }
 
 /// Progress of a handshake.
@@ -309,10 +307,13 @@ impl InboundHandshake {
         instead_of: Option<Nonce>,
     ) -> Option<Welcomed> {
         let (introduction, agreement, channels) = self.proven?;
-        let hello = Hello { instead_of, ..identity.hello(random().ok()?, channels.count()) };
+        let nics = identity.nics.links(self.link.local_ip());
+        let hello = Hello { instead_of, nics, ..identity.hello(random().ok()?, channels.count()) };
         let welcome = hello.prove(Role::Listener, introduction.nonce(), &identity.secret);
         self.link.queue(&HandshakeFrame::Welcome(Box::new(welcome)));
-        Some(Welcomed { link: self.link, agreement, introduction, channels })
+        let peer_nics = introduction.proven.hello.nics.clone();
+        let proven = ProvenLink { link: self.link, agreement, channels, peer_nics };
+        Some(Welcomed { proven, introduction })
     }
 }
 

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use tcpx_protocol::exports::refusal::Refusal;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
-use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome, Withdrawal};
 use tcpx_protocol::peer::lifecycle::arrivals::Loss;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
@@ -20,7 +19,6 @@ use super::resources::{Ledger, Resources};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::reactor::poller::Target;
-use crate::stats::watch::speed::NicSample;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
@@ -207,23 +205,19 @@ impl Connection {
             self.recv_lanes.push(RecvLane::new(id, key, label, comm, window, step_bytes));
         }
         let on_demand = self.protocol.agreement().on_demand;
-        self.log_up(if on_demand { "channels are open" } else { "peer is up" }, cx);
+        self.log_up(if on_demand { "channels are open" } else { "peer is up" });
         Ok(())
     }
 
     /// Logs what carries the bytes of this peer, where something has become so.
-    pub(super) fn log_up(&self, what: &str, cx: &Resources) {
-        if !tracing::enabled!(tracing::Level::INFO) {
-            return;
-        }
-        let Agreement { channels, chunk_bytes, is_encrypted, .. } = self.protocol.agreement();
-        let transport = cx.session.plugin.transport_name(&cx.session.memory);
-        let nics = &self.record.nics;
-        let nics = (!nics.is_empty()).then(|| NicSample::of(nics.iter()).to_string());
-        let from = self.link.local_ip().map(tracing::field::display);
-        let to = self.link.peer_address();
+    pub(super) fn log_up(&self, what: &str) {
+        let it = &*self.transport;
         tracing::info!(
-            peer = %self.name, from, to, transport, nics, channels, chunk_bytes, is_encrypted, "{what}"
+            peer = %self.name, from = %it.local.address, to = it.remote.address,
+            transport = it.name, nics = it.local.nics.to_string(),
+            peer_nics = it.remote.nics.to_string(), channels = it.channels,
+            chunk_bytes = it.chunk_bytes, encrypted = it.encrypted,
+            zero_copy = it.zero_copy.to_string(), one_sided = it.one_sided.to_string(), "{what}"
         );
     }
 

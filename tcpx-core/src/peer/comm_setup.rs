@@ -18,7 +18,6 @@ use crate::peer::session_context::SessionContext;
 use crate::plugin::calls::LongCall;
 use crate::plugin::comm_label::{BlockingCall, CommLabel};
 use crate::plugin::comm_secrets::CommSecrets;
-use crate::plugin::nics;
 use crate::plugin::peer_handle::PeerHandle;
 use crate::types::{PeerKey, PeerName};
 use crate::workers::{JobStep, Workers};
@@ -77,8 +76,7 @@ impl CommSetup {
         workers: &Workers,
         now: Instant,
     ) -> Result<Self> {
-        let (wanted, gpu) = (&session.options.nics, session.gpu_path.as_ref());
-        let chosen = nics::choose(&session.plugin, wanted, gpu, policy.local())?;
+        let chosen = session.identity.nics.choose(policy.local())?;
         let labels: Vec<CommLabel> = (0..agreement.channels)
             .zip(chosen.iter().cycle())
             .map(|(channel, nic)| CommLabel {

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::flow_control::FlowTerms;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::peer::tags::withdrawing::Unmatched;
@@ -17,11 +16,12 @@ use super::deferred_failure::DeferredFailure;
 use super::dial_policy::DialPolicy;
 use super::message_buffers::{MessageBuffers, UnreadAnswers};
 use super::session_context::SessionContext;
-use crate::control::identity::ChannelClaim;
+use crate::control::identity::{ChannelClaim, ProvenLink};
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::ReturnedHandles;
 use crate::stats::ChannelStats;
+use crate::stats::peer_transport::PeerTransport;
 use crate::stats::stages::Activity;
 use crate::stats::tcp::TcpStats;
 use crate::transfer::recv_lane::RecvLane;
@@ -57,6 +57,8 @@ pub(crate) struct Connection {
     pub(super) name: PeerName,
     pub(super) link: LinkSocket,
     pub(super) protocol: PeerProtocol,
+    /// What carries the bytes.
+    pub(super) transport: Box<PeerTransport>,
     /// Policy for the addresses of the peer's channels, until they are dialled.
     pub(super) policy: Option<DialPolicy>,
     /// Set-up of the comms, while they are being connected.
@@ -88,12 +90,13 @@ impl Connection {
     pub(super) fn new(
         key: PeerKey,
         name: &PeerName,
-        link: LinkSocket,
+        proven: ProvenLink,
         policy: DialPolicy,
-        (agreement, channels): (Agreement, ChannelClaim),
         now: Instant,
         session: &SessionContext,
     ) -> Self {
+        let transport = session.transport_of(&proven);
+        let ProvenLink { link, agreement, channels, .. } = proven;
         let opening = Opening {
             agreement,
             tuning: session.tuning(&agreement),
@@ -110,6 +113,7 @@ impl Connection {
             link,
             protocol: PeerProtocol::new(opening, now),
             record: ChannelRecord::default(),
+            transport: Box::new(transport),
             policy: Some(policy),
             setup: None,
             send_lanes: Vec::new(),

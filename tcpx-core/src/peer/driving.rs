@@ -288,12 +288,12 @@ impl Peer {
         if let ConnectionState::Dialling(connector) = &mut self.state {
             let reached = connector.poll(self.name.as_str(), now, &cx.session.identity)?;
             let loaded = connector.info().ips();
-            let Some(ReachedPeer { link, agreement, given_up, channels }) = reached else {
+            let Some(ReachedPeer { proven, given_up }) = reached else {
                 connector.watch(&cx.session.poller, Target::Link(self.key));
                 return Ok(false);
             };
             self.origin.given_up = given_up;
-            self.link_up(link, (agreement, channels), loaded, now, cx);
+            self.link_up(proven, loaded, now, cx);
         }
         self.connection_mut().map_or(Ok(false), |connection| connection.progress(now, cx))
     }

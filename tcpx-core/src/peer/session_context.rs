@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tcpx_diagnosis::pci::PciPath;
 use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::peer::one_sided::local_lists::ListLimits;
 use tcpx_protocol::peer::one_sided::{MAX_ACTIVE_REQUESTS, MOST_PLANNED, OneSidedTerms};
@@ -12,12 +11,13 @@ use tcpx_protocol::types::peer_budget::PeerBudget;
 use tcpx_sys::UNPACK_PAGE_BYTES;
 use tcpx_unpack::Backend;
 
-use crate::control::identity::Identity;
+use crate::control::identity::{Identity, ProvenLink};
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::Plugin;
 use crate::reactor::poller::Poller;
 use crate::settings::{BounceCreditChoice, SessionOptions};
+use crate::stats::peer_transport::{OneSidedPath, PeerTransport, TransportEnd};
 use crate::transfer::window::STEP_BYTES;
 use crate::types::SessionNumber;
 
@@ -39,8 +39,6 @@ pub(crate) struct SessionContext {
     /// Poller that says when something happens on a descriptor.
     pub(crate) poller: Arc<Poller>,
     pub(crate) memory: DeviceMemory,
-    /// Place of the session's GPU on PCI.
-    pub(crate) gpu_path: Option<PciPath>,
     pub(crate) identity: Identity,
     /// Budget for what the session holds for peers.
     pub(crate) kept: Arc<PeerBudget>,
@@ -77,13 +75,30 @@ impl SessionContext {
             poller: Arc::new(poller),
             number: SessionNumber::next(),
             device_copier,
-            gpu_path: memory.pci_path(),
             identity,
             kept: PeerBudget::new(options.kept_for_peers_bytes),
             options,
             plugin,
             memory,
         })
+    }
+
+    /// Returns what carries the bytes of a peer.
+    pub(crate) fn transport_of(&self, proven: &ProvenLink) -> PeerTransport {
+        let ProvenLink { link, agreement, peer_nics, .. } = proven;
+        let Agreement { channels, chunk_bytes, is_encrypted, .. } = *agreement;
+        let local = link.local_ip();
+        let address = local.map(|ip| ip.to_canonical().to_string()).unwrap_or_default();
+        PeerTransport {
+            name: self.plugin.transport_name(&self.memory).to_owned(),
+            local: TransportEnd { address, nics: self.identity.nics.links(local) },
+            remote: TransportEnd { address: link.peer_address(), nics: peer_nics.clone() },
+            channels,
+            chunk_bytes,
+            encrypted: is_encrypted,
+            zero_copy: self.plugin.zero_copy(&self.memory, is_encrypted),
+            one_sided: OneSidedPath::new(&agreement.eager),
+        }
     }
 
     /// Returns the payload that one step of a lane moves. A NIC moves it by itself; elsewhere the

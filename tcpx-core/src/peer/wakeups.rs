@@ -137,6 +137,7 @@ impl Peer {
             ConnectionState::Dialling(_) | ConnectionState::Welcomed => return report,
             ConnectionState::Gone(gone) => (gone.messages, &gone.record),
             ConnectionState::Linked(connection) => {
+                report.transport = Some((*connection.transport).clone());
                 report.link_encrypted = connection.link.is_encrypted();
                 report.link_tcp = connection.link.tcp_stats();
                 report.operations = connection.protocol.operation_count();

@@ -10,9 +10,12 @@ use tcpx_protocol::types::{DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES};
 
 use crate::error::{Error, PluginChunkProblem, Result, SettingProblem};
 use crate::settings::SessionOptions;
+use crate::stats::peer_transport::ZeroCopySends;
 
 pub(super) const CHUNK_VARIABLE: &str = "NCCL_DYNAMIC_CHUNK_SIZE";
 const INLINE_VARIABLE: &str = "NCCL_INLINE_THRESHOLD";
+/// Variable of the software plugin.
+const ZERO_COPY_VARIABLE: &str = "TCPX_SOFT_ZEROCOPY";
 /// Variable of the hardware plugin. Set to 1, the plugin asks `/proc/driver/nvp2p_dma_buf` instead
 /// of the CUDA driver.
 const OWN_EXPORT_VARIABLE: &str = "NCCL_GPUDIRECTTCPX_REG_DMABUF_USE_INTERNAL_API";
@@ -49,6 +52,15 @@ pub(super) fn check_inline_threshold(env: &Env) -> Result<()> {
 /// that the opening session asks for, and no less than the usual size.
 pub(super) fn largest_chunk(options: &SessionOptions) -> u32 {
     options.chunk_bytes.unwrap_or_default().clamp(DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES)
+}
+
+/// Returns which sends of the software plugin are zero-copy, as it reads the variable in `init`.
+pub(super) fn zero_copy_sends(env: &Env) -> ZeroCopySends {
+    match value(env, ZERO_COPY_VARIABLE) {
+        Some("on") => ZeroCopySends::Yes,
+        Some("auto") => ZeroCopySends::WherePossible,
+        _ => ZeroCopySends::No,
+    }
 }
 
 /// Returns whether the hardware plugin exports device memory by its own means, as it saw the

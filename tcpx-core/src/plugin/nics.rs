@@ -1,57 +1,99 @@
-//! Choice of the NICs that a peer's channels run over, and their limits of the chunk size.
+//! Choice of the NICs that a peer's channels run over, the speeds of their links, and their limits
+//! of the chunk size.
 
 use std::net::IpAddr;
 use std::path::Path;
 
 use tcpx_diagnosis::Tree;
-use tcpx_diagnosis::pci::{PciPath, distance};
+use tcpx_diagnosis::pci::{PciPath, distance, nic_speed};
+use tcpx_protocol::types::nic::{NicLink, NicLinks};
 
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::chunk_size::ChunkLimit;
 use crate::plugin::{Nic, Plugin};
 
-/// Returns the NICs for a peer that is reached from `local`, at least one.
-///
-/// An explicit choice wins. Without one, the software plugin uses the NIC of the control link, so
-/// that both ends meet on a network that is known to work. A hardware plugin has NICs of its own
-/// for data. The session uses those nearest to the GPU on PCI, or all if the distances are unknown.
-pub(crate) fn choose(
-    plugin: &Plugin,
-    wanted: &[String],
-    gpu: Option<&PciPath>,
-    local: Option<IpAddr>,
-) -> Result<Vec<Nic>> {
-    let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
-    let carries = |nic: &Nic| {
-        interfaces
-            .iter()
-            .any(|interface| interface.name == nic.name && Some(interface.ip()) == local)
-    };
-    if !wanted.is_empty() {
-        return by_name(plugin.nics(), wanted);
+/// NICs that a session may use, as the system described them when the session was made.
+#[derive(Debug, Default)]
+pub(crate) struct SessionNics {
+    /// Those that the options name. Without names those of a hardware plugin that are nearest to
+    /// the GPU on PCI, or all if the distances are unknown, and all of the software plugin.
+    nics: Vec<(Nic, NicLink)>,
+    /// Interfaces of this host by name, each with an address.
+    interfaces: Vec<(String, IpAddr)>,
+    /// Whether each peer gets one of the NICs. Otherwise each gets all.
+    are_candidates: bool,
+}
+
+impl SessionNics {
+    /// Makes the list for a session with this device memory. `wanted`: an explicit choice, which
+    /// wins. Reads one file for each NIC.
+    ///
+    /// # Errors
+    /// [`Error::NoNic`] for a name that no NIC has.
+    pub(crate) fn new(plugin: &Plugin, wanted: &[String], memory: &DeviceMemory) -> Result<Self> {
+        let is_choice = !wanted.is_empty();
+        let nics = match plugin.is_hardware() {
+            _ if is_choice => by_name(plugin.nics(), wanted)?,
+            true => nearest(plugin.nics(), memory.pci_path().as_ref()),
+            false => plugin.nics().to_vec(),
+        };
+        let link = |nic: &Nic| NicLink::new(&nic.name, nic_speed(Path::new("/"), &nic.name));
+        let nics = nics.into_iter().map(|nic| (link(&nic), nic)).map(|(link, nic)| (nic, link));
+        Ok(Self {
+            nics: nics.collect(),
+            interfaces: interfaces(),
+            are_candidates: !is_choice && !plugin.is_hardware(),
+        })
     }
-    if plugin.is_hardware() {
-        return Ok(nearest(plugin.nics(), gpu));
+
+    /// Returns the NICs for a peer that is reached from `local`. Over the software plugin, without
+    /// a choice, it is the NIC of the control link, so that both ends meet on a network that is
+    /// known to work.
+    fn of(&self, local: Option<IpAddr>) -> &[(Nic, NicLink)] {
+        if !self.are_candidates {
+            return &self.nics;
+        }
+        let local = local.map(|ip| ip.to_canonical());
+        let name_in = |interfaces: &[(String, IpAddr)]| {
+            let carries = |(_, ip): &&(String, IpAddr)| Some(*ip) == local;
+            interfaces.iter().find(carries).map(|(name, _)| name.clone())
+        };
+        // An address may be younger than the session.
+        let name = local.and_then(|_| name_in(&self.interfaces).or_else(|| name_in(&interfaces())));
+        let place = self.nics.iter().position(|(nic, _)| Some(&nic.name) == name.as_ref());
+        let place = place.unwrap_or(0);
+        self.nics.get(place..=place).unwrap_or_default()
     }
-    let chosen = plugin.nics().iter().find(|nic| carries(nic)).or(plugin.nics().first()).cloned();
-    chosen.map(|nic| vec![nic]).ok_or_else(|| no_nic("of any name", plugin.nics()))
+
+    /// Returns the NICs for the channels of a peer that is reached from `local`, at least one.
+    ///
+    /// # Errors
+    /// [`Error::NoNic`] where the plugin has none.
+    pub(crate) fn choose(&self, local: Option<IpAddr>) -> Result<Vec<Nic>> {
+        let nics: Vec<Nic> = self.of(local).iter().map(|(nic, _)| nic.clone()).collect();
+        if nics.is_empty() { Err(no_nic("of any name", &[])) } else { Ok(nics) }
+    }
+
+    /// Returns the same NICs with the speeds of their links.
+    pub(crate) fn links(&self, local: Option<IpAddr>) -> NicLinks {
+        NicLinks::first(self.of(local).iter().map(|(_, link)| link.clone()))
+    }
 }
 
 /// Returns the limits of a session's chunks: the plugin's own, and with the hardware plugin the
 /// packet sizes of every NIC that the session may use.
 ///
 /// # Errors
-/// The same as those of [`choose`].
+/// The same as those of [`SessionNics::choose`].
 pub(crate) fn chunk_limits(
     plugin: &Plugin,
-    wanted: &[String],
+    nics: &SessionNics,
     memory: &DeviceMemory,
 ) -> Result<Vec<ChunkLimit>> {
     let mut limits = vec![ChunkLimit::Plugin { bytes: plugin.chunk_bytes() }];
     if plugin.takes_packets(memory) {
-        let nics = choose(plugin, wanted, memory.pci_path().as_ref(), None)?;
-        limits.extend(packet_limits(&nics, Tree::new(Path::new("/"))));
+        limits.extend(packet_limits(&nics.choose(None)?, Tree::new(Path::new("/"))));
     }
     Ok(limits)
 }
@@ -69,7 +111,7 @@ fn packet_limits(nics: &[Nic], files: Tree<'_>) -> Vec<ChunkLimit> {
 ///
 /// # Errors
 /// [`Error::NoNic`] for a name that no NIC has.
-pub(crate) fn by_name(nics: &[Nic], wanted: &[String]) -> Result<Vec<Nic>> {
+fn by_name(nics: &[Nic], wanted: &[String]) -> Result<Vec<Nic>> {
     let find = |name: &String| {
         nics.iter().find(|nic| nic.name == *name).cloned().ok_or_else(|| no_nic(name, nics))
     };

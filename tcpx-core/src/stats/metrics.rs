@@ -12,6 +12,7 @@ use self::exposition::MetricSamples::{ByLabel, One};
 use self::exposition::{Exposition, Labels, MetricTable};
 use super::ChannelStats;
 use super::alarm::Alarm;
+use super::peer_transport::PeerTransport;
 use super::report::{ChannelReport, PeerReport, SessionReport};
 use super::tcp::TcpStats;
 
@@ -69,6 +70,11 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
             let labels = labels.and("peer", &names.unique((&peer.name, "")));
             page.add(PEER_STATE, &labels.and("state", &peer.state), peer);
             page.add(PEER, &labels, peer);
+            if let Some(transport) = &peer.transport {
+                let facts = transport.facts().into_iter();
+                let facts = facts.fold(labels.clone(), |all, (name, fact)| all.and(name, &fact));
+                page.add(PEER_INFO, &facts, transport);
+            }
         }
     }
     page.into_text()
@@ -223,6 +229,12 @@ const TCP: MetricTable<TcpStats> = &[
             ("all", |it| it.rtt_us_sum), ("longest", |it| it.rtt_us_max)])),
 ];
 
+/// What carries the bytes of a peer.
+#[rustfmt::skip]
+const PEER_INFO: MetricTable<PeerTransport> = &[
+    ("tcpx_peer_info", "What carries the bytes of a peer; always 1.", Gauge, One(|_| 1)),
+];
+
 /// State of a peer.
 #[rustfmt::skip]
 const PEER_STATE: MetricTable<PeerReport> = &[
@@ -265,6 +277,11 @@ mod tests {
             name: "a \"b\"\\\n".into(),
             state: "up".into(),
             operations: 4,
+            transport: Some(PeerTransport {
+                name: "software".into(),
+                channels: 2,
+                ..Default::default()
+            }),
             channels: vec![channel.clone()],
             ..PeerReport::default()
         };
@@ -297,6 +314,11 @@ mod tests {
             format!("tcpx_unpack_seconds_total{{{own}}} 1.500000001"),
             format!("tcpx_tcp_retransmits_total{{{own},nic=\"eth1\"}} 2"),
             format!("tcpx_tcp_rtt_seconds{{{own},nic=\"eth1\",of=\"longest\"}} 1.000042"),
+            format!(
+                "tcpx_peer_info{{{own},peer=\"a \\\"b\\\"\\\\\\n\",transport=\"software\",from=\"\",to=\"\",\
+                 nics=\"unknown\",peer_nics=\"unknown\",channels=\"2\",chunk_bytes=\"0\",\
+                 encrypted=\"false\",zero_copy=\"no\",one_sided=\"channels\"}} 1"
+            ),
             format!("tcpx_peer_operations{{{own},peer=\"a \\\"b\\\"\\\\\\n\"}} 4"),
         ] {
             assert!(page.lines().any(|it| it == line), "{line}\n{page}");

@@ -7,6 +7,7 @@ use tcpx_protocol::stats::{EagerStats, OneSidedStats};
 
 use super::ChannelStats;
 use super::alarm::AlarmReport;
+use super::peer_transport::PeerTransport;
 use super::stages::StageTimes;
 use super::tcp::TcpStats;
 
@@ -34,6 +35,8 @@ pub struct PeerReport {
     pub state: String,
     /// Bytes of a chunk that both ends agreed on.
     pub chunk_bytes: u32,
+    /// What carries its bytes. `None`: its link is not proven yet, or has ended.
+    pub transport: Option<PeerTransport>,
     /// Whether the control link is encrypted.
     pub link_encrypted: bool,
     /// TCP connection of the control link.

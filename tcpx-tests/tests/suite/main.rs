@@ -52,6 +52,7 @@ mod one_transport;
 mod peer_events;
 mod peer_faults;
 mod peer_names;
+mod peer_transport;
 mod peers;
 mod peers_to_run;
 mod registrations;

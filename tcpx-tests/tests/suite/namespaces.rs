@@ -41,6 +41,12 @@ fn two_hosts_move_verified_bytes_over_the_interface_between_them() {
     let stats: Value = pair.left.get(Command::Stats);
     let nic = stats["peers"][0]["channels"][0]["nic"].as_str().unwrap();
     assert!(nic.starts_with("tvl"), "the NIC between the hosts, not loopback: {stats}");
+    // A veth has 10 Gbit/s for the kernel.
+    for (end, name) in [("local", "tvl"), ("remote", "tvr")] {
+        let nic = &stats["peers"][0]["transport"][end]["nics"][0];
+        assert_eq!(nic["speed_mbps"], 10_000, "{stats}");
+        assert!(nic["name"].as_str().is_some_and(|it| it.starts_with(name)), "{stats}");
+    }
     pair.disconnect();
 }
 

@@ -63,25 +63,22 @@ impl Nic {
     }
 }
 
-/// What the kernel says of a network interface in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NicUse {
-    /// Speed in Mbit/s. `None`: the kernel does not know it.
-    pub speed_mbps: Option<u32>,
-    /// Bytes sent, and received, since the interface was made.
-    pub bytes: [u64; 2],
+/// Returns the bytes that the network interface of this name has sent, and received, since it was
+/// made. Reads two files.
+#[must_use]
+pub fn nic_bytes(root: &Path, name: &str) -> [u64; 2] {
+    let (tree, at) = (Tree::new(root), Path::new(INTERFACES).join(name).join("statistics"));
+    ["tx_bytes", "rx_bytes"].map(|file| {
+        let count = tree.number(at.join(file));
+        count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+    })
 }
 
-/// Returns what the network interface of this name has moved, and its speed. Reads three files.
+/// Returns the speed of the network interface of this name in Mbit/s. `None`: the kernel does not
+/// know it. Reads one file.
 #[must_use]
-pub fn nic_use(root: &Path, name: &str) -> NicUse {
-    let (tree, at) = (Tree::new(root), Path::new(INTERFACES).join(name));
-    let counter = |file: &str| {
-        let count = tree.number(at.join("statistics").join(file));
-        count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
-    };
-    NicUse { speed_mbps: speed_mbps(&tree, &at), bytes: [counter("tx_bytes"), counter("rx_bytes")] }
+pub fn nic_speed(root: &Path, name: &str) -> Option<u32> {
+    speed_mbps(&Tree::new(root), &Path::new(INTERFACES).join(name))
 }
 
 fn speed_mbps(tree: &Tree<'_>, at: &Path) -> Option<u32> {

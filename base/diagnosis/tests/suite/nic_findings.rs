@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tcpx_diagnosis::Severity;
+use tcpx_diagnosis::pci::{nic_bytes, nic_speed};
 
 use crate::fixture::host_tree::HostTree;
 use crate::fixture::{codes, one};
@@ -35,16 +36,16 @@ fn what_a_nic_has_moved_and_how_fast_it_is() {
     let tree = HostTree::healthy();
     let read = |speed: &str| {
         tree.write("/sys/class/net/eth1/speed", speed);
-        tcpx_diagnosis::pci::nic_use(tree.root(), "eth1")
+        nic_speed(tree.root(), "eth1")
     };
     tree.write("/sys/class/net/eth1/statistics/tx_bytes", "17\n");
     tree.write("/sys/class/net/eth1/statistics/rx_bytes", "18446744073709551615\n");
-    assert_eq!(read("200000\n").speed_mbps, Some(200_000));
-    assert_eq!(read("200000\n").bytes, [17, 0]);
+    assert_eq!(read("200000\n"), Some(200_000));
+    assert_eq!(nic_bytes(tree.root(), "eth1"), [17, 0]);
     for unknown in ["-1\n", "0\n", "4294967295\n", ""] {
-        assert_eq!(read(unknown).speed_mbps, None, "{unknown:?}");
+        assert_eq!(read(unknown), None, "{unknown:?}");
     }
-    assert_eq!(tcpx_diagnosis::pci::nic_use(tree.root(), "eth77"), Default::default());
+    assert_eq!((nic_speed(tree.root(), "eth77"), nic_bytes(tree.root(), "eth77")), (None, [0, 0]));
 }
 
 /// Adds a data NIC at `pci` with an address of its own.

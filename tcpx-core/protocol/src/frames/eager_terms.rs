@@ -92,6 +92,13 @@ impl EagerTerms {
         self.allows_access(bytes) && self.reaches(memory)
     }
 
+    /// Returns the most bytes of reads and writes at a time on the link, between memory of this
+    /// kind at both ends. 0: none travels there.
+    pub fn access_limit(&self, memory: MemoryType) -> u64 {
+        let is_reached = self.reaches(memory) && self.peer_reaches_memory(memory);
+        if is_reached { self.access_bytes } else { 0 }
+    }
+
     /// Returns whether the CPU reaches memory of this kind here.
     pub fn reaches(&self, memory: MemoryType) -> bool {
         memory == MemoryType::Host || self.reaches_device

@@ -18,6 +18,7 @@ use crate::frames::conn_info::{Secret, SessionId};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
 use crate::frames::link_frame::PROTOCOL_VERSION;
 use crate::types::encryption::{Encryption, EncryptionMismatch};
+use crate::types::nic::NicLinks;
 use crate::types::{LEAST_NOTIFICATION_BYTES, MAX_CHANNELS, MIN_CHUNK_BYTES};
 
 const MAGIC: [u8; 8] = *b"TCPXLINK";
@@ -88,6 +89,8 @@ pub struct Hello {
     pub note_bytes: u32,
     /// What this end says of its encryption.
     pub encryption: Encryption,
+    /// NICs over which this end's channels to the other end run, or will.
+    pub nics: NicLinks,
     /// A connector's: the number of the device of the listener's session that it wants.
     pub to: u16,
     /// A connector's: number, from 0, of this connection of the two sessions, by what the connector
@@ -137,6 +140,9 @@ pub enum HandshakeError {
     /// A name is too long.
     #[error("a name in the hello is too long")]
     Names,
+    /// A NIC has a name that none has, or there are too many.
+    #[error("the NICs in the hello are too many, or have invalid names")]
+    Nics,
     /// The plugins differ.
     #[error("plugin \"{ours}\" here, \"{theirs}\" there: both ends need the same plugin")]
     Plugin {
@@ -231,6 +237,9 @@ impl Hello {
             .any(|name| name.len() > MAX_NAME_BYTES)
         {
             return Err(HandshakeError::Names);
+        }
+        if !theirs.nics.is_valid() {
+            return Err(HandshakeError::Nics);
         }
         if theirs.plugin != self.plugin {
             return Err(HandshakeError::Plugin {

@@ -13,14 +13,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
-use tcpx_protocol::frames::hello::Agreement;
 use tcpx_protocol::types::memory::Device;
 
 use super::accept_queue::{Accept, IncomingPeer};
 use super::listening::check_peer_name;
-use crate::control::identity::ChannelClaim;
+use crate::control::identity::ProvenLink;
 use crate::control::inbound_handshake::{InboundHandshake, Welcomed};
-use crate::control::socket::LinkSocket;
 use crate::engine::Engine;
 use crate::error::{Awaited, Error, Phase, Result};
 use crate::peer::Peer;
@@ -183,7 +181,7 @@ impl Engine {
         let Some(welcomed) = handshake.welcome(&self.resources.session.identity, None) else {
             return;
         };
-        let Welcomed { link, agreement, introduction, channels } = welcomed;
+        let Welcomed { proven, introduction } = welcomed;
         let given = introduction.proven.hello.name.clone();
         let name = PeerName::provisional(&given, &address);
         let infos = self.meeting.infos.values().filter(|info| introduction.is_of(info));
@@ -199,20 +197,21 @@ impl Engine {
             self.accept_by_itself();
         }
         self.agenda.mark(key);
-        self.link_up(key, (link, agreement, channels), loaded, now);
+        self.link_up(key, proven, loaded, now);
     }
 
     /// Records that the link of a peer that has come in is proven. The peer may be up with that.
     pub(super) fn link_up(
         &mut self,
         key: PeerKey,
-        (link, agreement, channels): (LinkSocket, Agreement, ChannelClaim),
+        proven: ProvenLink,
         loaded: Vec<IpAddr>,
         now: Instant,
     ) {
         let Some(peer) = self.peers.get_mut(key) else { return };
-        peer.link_up(link, (agreement, channels), loaded, now, &self.resources);
-        if agreement.on_demand {
+        let is_up = proven.agreement.on_demand;
+        peer.link_up(proven, loaded, now, &self.resources);
+        if is_up {
             self.has_news = true;
             self.notify_peer_up(key);
         }

@@ -29,7 +29,6 @@ use tcpx_protocol::frames::handshake_frame::Introduction;
 
 use super::accept_queue::IncomingPeer;
 use crate::control::connector::Connector;
-use crate::control::inbound_handshake::Welcomed;
 use crate::engine::{Engine, unknown};
 use crate::error::{Error, Result};
 use crate::peer::Peer;
@@ -235,11 +234,10 @@ impl Engine {
         let instead_of = peer.connector().and_then(Connector::unanswered);
         let identity = &self.resources.session.identity;
         let Some(welcomed) = handshake.welcome(identity, instead_of) else { return };
-        let Welcomed { link, agreement, channels, .. } = welcomed;
         let loaded = peer.connector().map(|dial| dial.info().ips()).unwrap_or_default();
         tracing::debug!(peer = %peer.name(), "peer has connected to this session first");
         self.meeting.accept_queue.note_taken_by_connect();
-        self.link_up(key, (link, agreement, channels), loaded, now);
+        self.link_up(key, welcomed.proven, loaded, now);
     }
 
     /// Handles a failed step of a peer. If the peer's own connect is here, this end's connect goes

@@ -221,7 +221,7 @@ fn an_unclaimed_peer_that_never_comes_up_is_forgotten() {
             &client.shared.engine().expect("no fork").resources.session.identity,
         );
         if let Some(reached) = outcome.expect("it is welcomed") {
-            break reached.link;
+            break reached.proven.link;
         }
     };
     let waiting = server.stats().peers;

@@ -298,7 +298,7 @@ fn a_pretender_is_a_peer_like_any_other() {
                 reached = outcome.expect("it is welcomed");
                 reached.is_some()
             });
-            reached.expect("it is welcomed").link
+            reached.expect("it is welcomed").proven.link
         };
         let (_greeted, _link) = if comes_first {
             let link = come();

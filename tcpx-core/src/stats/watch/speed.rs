@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use tcpx_diagnosis::pci::nic_use;
+use tcpx_diagnosis::pci::{nic_bytes, nic_speed};
 
 use crate::stats::stages::StageTimes;
 
@@ -42,23 +42,14 @@ impl NicSample {
         let names: BTreeSet<&str> = nics.map(AsRef::as_ref).collect();
         let mut sample = Self { speed_mbps: (!names.is_empty()).then_some(0), ..Self::default() };
         for name in names {
-            let nic = nic_use(Path::new("/"), name);
-            let sum = sample.speed_mbps.zip(nic.speed_mbps);
+            let (speed, bytes) = (nic_speed(Path::new("/"), name), nic_bytes(Path::new("/"), name));
+            let sum = sample.speed_mbps.zip(speed);
             sample.speed_mbps = sum.map(|(sum, speed)| sum + u64::from(speed));
-            sample.bytes = [0, 1].map(|way: usize| sample.bytes[way] + nic.bytes[way]);
+            sample.bytes = [0, 1].map(|way: usize| sample.bytes[way] + bytes[way]);
             let comma = if sample.names.is_empty() { "" } else { ", " };
             sample.names.extend([comma, name]);
         }
         sample
-    }
-}
-
-impl fmt::Display for NicSample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.speed_mbps {
-            Some(mbps) => write!(f, "{} ({} Gbit/s)", self.names, mbps as f64 / 1000.0),
-            None => write!(f, "{} (speed unknown)", self.names),
-        }
     }
 }
 

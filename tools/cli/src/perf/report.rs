@@ -1,6 +1,7 @@
 //! Report of all sizes, which is also the JSON object.
 
 use serde::Serialize;
+use tcpx_core::PeerTransport;
 use tcpx_doctor::NicGrowth;
 
 use super::columns::TableShape;
@@ -24,6 +25,10 @@ pub(super) struct Report {
     pub(super) transport: String,
     pub(super) plugin_name: String,
     pub(super) memory: Memory,
+    /// What carries the bytes between both ends, as this end sees it. Not of several clients
+    /// together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peer_transport: Option<PeerTransport>,
     /// Reason why this end encrypts nothing although it prefers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_encrypted: Option<String>,
@@ -108,6 +113,7 @@ impl Report {
             transport: stats.transport,
             plugin_name: stats.plugin_name,
             memory: connected.memory,
+            peer_transport: peer.and_then(|peer| peer.transport.clone()),
             not_encrypted: stats.not_encrypted,
             unpack: connected.unpack.clone(),
             chunk_bytes: peer.map_or(0, |peer| peer.chunk_bytes),
@@ -169,7 +175,7 @@ impl Report {
     /// all.
     pub(super) fn of_clients(reports: Vec<Self>, cases: Vec<CaseFigures>) -> Option<Self> {
         let mut all = reports.first()?.clone();
-        all.cases = cases;
+        (all.cases, all.peer_transport) = (cases, None);
         let server = all.hosts.pop();
         let clients = reports.iter().filter_map(|report| report.hosts.first());
         all.hosts = clients.cloned().chain(server).collect();
@@ -179,6 +185,13 @@ impl Report {
         all.clients = reports;
         all.finish(nic_counters);
         Some(all)
+    }
+
+    /// Returns what carries the bytes, in words.
+    pub(super) fn data_path(&self) -> impl Iterator<Item = String> {
+        let not_encrypted = self.not_encrypted.as_ref();
+        let not_encrypted = not_encrypted.map(|why| format!("nothing encrypted ({why})"));
+        not_encrypted.into_iter().chain(self.peer_transport.as_ref().map(PeerTransport::in_words))
     }
 
     /// Returns whether several clients send at once.

@@ -109,7 +109,7 @@ fn constants(report: &Report) -> String {
     if report.reverse {
         facts.insert(1, "server to client".to_owned());
     }
-    facts.extend(report.not_encrypted.as_ref().map(|why| format!("nothing encrypted ({why})")));
+    facts.extend(report.data_path());
     facts.extend(report.depth.map(|depth| format!("depth {depth}")));
     facts.extend(report.descriptors.map(|it| count(it.into(), "descriptor")));
     if let Mode::Messages(batch) = report.mode {

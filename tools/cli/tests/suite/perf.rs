@@ -232,7 +232,7 @@ fn two_hosts_agree_and_both_print() {
     let (flags, seed) =
         ([&flags[..], &["--seed", "9007199254740993"]].concat(), "9007199254740993");
     let client = server.client(&[&["perf", "--json"], &flags[..]].concat()).run();
-    let (client, server) = (client.json_unsigned(), server.finish().json_unsigned());
+    let (client, server) = (client.figures(), server.finish().figures());
     assert_eq!(client, server, "both ends print both views");
     assert_eq!((&client["channels"], &client["chunk_bytes"]), (&3.into(), &8192.into()));
     assert_eq!((&client["seed"], &client["verified"]), (&seed.into(), &true.into()));

@@ -210,8 +210,8 @@ fn intervals_are_a_list_of_json() {
 fn the_server_sends_in_reverse() {
     let server = Server::start(&["perf", "server", "--json"]);
     let words = ["perf", "--json", "--reverse", "--baseline", "--size", "3000001", "--iters", "3"];
-    let client = server.client(&words).run().json();
-    assert_eq!(client, server.finish().json());
+    let client = server.client(&words).run().figures();
+    assert_eq!(client, server.finish().figures());
     assert_eq!((&client["reverse"], &client["verified"]), (&true.into(), &true.into()));
     assert!(client["receiver"]["gb_per_s_median"].as_f64().unwrap() > 0.0, "{client}");
     assert!(client["ratio_to_raw"].as_f64().unwrap() > 0.0, "{client}");

@@ -146,8 +146,8 @@ fn two_hosts_agree_and_a_server_insists_on_its_own_flags() {
     let server = Server::start(&["perf", "server", "--json"]);
     let flags = ["--op", "read", "--size", "30000", "--iters", "2", "--depth", "3", "--seed", "7"];
     let words = [&["perf", "--json"], &flags[..]].concat();
-    let client = server.client(&words).run().json_unsigned();
-    let server = server.finish().json_unsigned();
+    let client = server.client(&words).run().figures();
+    let server = server.finish().figures();
     assert_eq!(client, server, "both ends print what the client measured");
 
     for (flags, words) in [

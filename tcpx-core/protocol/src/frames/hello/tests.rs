@@ -1,6 +1,9 @@
 //! Agreements of two hellos, and their proofs.
 
 use super::*;
+use crate::frames::handshake_frame::{HandshakeFrame, Introduction};
+use crate::frames::link_frame::LinkFrame;
+use crate::types::nic::{MOST_NICS, NicLink};
 
 pub(crate) fn sample_hello() -> Hello {
     Hello {
@@ -19,6 +22,7 @@ pub(crate) fn sample_hello() -> Hello {
         eager: EagerOffer::default(),
         note_bytes: 1 << 20,
         encryption: Encryption::Off,
+        nics: NicLinks::default(),
         to: 0,
         connection: 1,
         instead_of: None,
@@ -110,6 +114,8 @@ fn incompatible_values_are_both_named() {
     assert!(refuse(Hello { channels: 9999, ..other() }).contains("9999 channels"));
     assert!(refuse(Hello { chunk_bytes: 1, ..other() }).contains("1 bytes"));
     assert!(refuse(Hello { name: "x".repeat(97), ..other() }).contains("too long"));
+    let nics = NicLinks(vec![NicLink { name: "\n".into(), speed_mbps: None }]);
+    assert!(refuse(Hello { nics, ..other() }).contains("invalid names"));
     assert!(refuse(sample_hello()).contains("own connection info"));
 }
 
@@ -124,4 +130,38 @@ fn a_challenge_of_another_protocol_or_version_is_refused() {
     );
     challenge.magic = *b"TCPXLUNK";
     assert_eq!(challenge.check(), Err(HandshakeError::NotTcpx));
+}
+
+#[test]
+fn the_longest_hello_fits_into_a_frame_of_the_handshake() {
+    let longest = || "x".repeat(MAX_NAME_BYTES);
+    let nics = NicLinks::first(vec![NicLink::new(&longest(), Some(u32::MAX)); MOST_NICS]);
+    let hello = Hello {
+        protocol: u16::MAX,
+        name: longest(),
+        build: longest(),
+        plugin: longest(),
+        unpack_version: i32::MIN,
+        chunk_bytes: u32::MAX,
+        channels: u16::MAX,
+        gpu: Some(u32::MAX),
+        eager: EagerOffer {
+            bytes: u32::MAX,
+            buffer_bytes: u32::MAX,
+            reaches_device: true,
+            access_bytes: u64::MAX,
+        },
+        note_bytes: u32::MAX,
+        nics,
+        to: u16::MAX,
+        connection: u16::MAX,
+        instead_of: Some([255; 32]),
+        ..sample_hello()
+    };
+    let proven = hello.prove(Role::Connector, &[9; 32], &Secret([3; 32]));
+    let introduction = Introduction::new(proven, &Secret([5; 32]));
+    let frame = HandshakeFrame::Hello(Box::new(introduction));
+    let mut bytes = Vec::new();
+    frame.encode(&mut bytes);
+    assert_eq!(HandshakeFrame::decode(&bytes).unwrap(), Some((frame, bytes.len())));
 }

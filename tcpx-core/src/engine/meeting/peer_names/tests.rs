@@ -5,6 +5,7 @@ use tcpx_protocol::frames::eager_terms::EagerOffer;
 use tcpx_protocol::frames::hello::{Hello, Role};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
 use tcpx_protocol::types::encryption::{Credential, Encryption};
+use tcpx_protocol::types::nic::NicLinks;
 
 use super::*;
 
@@ -30,6 +31,7 @@ fn session(peer: u8, device: Device, name: &str, own: &Secret) -> Introduction {
         eager: EagerOffer::default(),
         note_bytes: 1 << 20,
         encryption: Encryption::Off,
+        nics: NicLinks::default(),
         to: 0,
         connection: 1,
         instead_of: None,

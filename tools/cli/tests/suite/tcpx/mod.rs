@@ -68,6 +68,15 @@ impl Finished {
         object
     }
 
+    /// Returns the figures of `tcpx perf`, which both ends print alike: without what an end says of
+    /// itself.
+    pub(crate) fn figures(&self) -> Value {
+        let mut object = self.json_unsigned();
+        let transport = object.as_object_mut().and_then(|object| object.remove("peer_transport"));
+        assert!(transport.is_some(), "{self}");
+        object
+    }
+
     /// The one JSON object on stdout, whatever the exit status.
     pub(crate) fn object(&self) -> Value {
         let mut objects = serde_json::Deserializer::from_str(&self.stdout).into_iter();
