@@ -52,7 +52,7 @@ impl Engine {
 
     /// Checks how fast the bytes of all peers are unpacked, and move.
     fn check_speed(&mut self) {
-        let SessionWatch { troubles, alarms, speed, .. } = &mut self.watch;
+        let SessionWatch { troubles, alarms, speed, nic_reading, .. } = &mut self.watch;
         let (memory, backend) = (self.resources.session.memory.kind(), self.unpacking.backend());
         let mut moved = [ChannelStats::default(); 2];
         self.peers.values().for_each(|peer| peer.add_moved(&mut moved));
@@ -61,7 +61,15 @@ impl Engine {
             format!("backend {backend}, chosen because {}", self.unpacking.why())
         });
         let sample = SpeedSample { moved: moved.map(|sum| sum.bytes), stages: self.stages.times() };
-        let below = speed.check(sample, || NicSample::of(self.peers.values().flat_map(Peer::nics)));
+        if let Some(nics) = nic_reading.take_if(|task| task.is_done()).and_then(|it| it.take()) {
+            speed.read(nics);
+        }
+        if speed.check(sample) {
+            let names = self.peers.values().flat_map(Peer::nics).cloned().collect();
+            let read = move || NicSample::of(&names);
+            *nic_reading = Some(self.resources.workers.call(read));
+        }
+        let below = speed.slow();
         let seen = || below.map_or_else(String::new, SlowBlock::to_string);
         troubles.set(Alarm::BelowNic, below.is_some(), alarms, None, seen);
     }

@@ -18,8 +18,9 @@ pub(crate) mod speed;
 
 use std::time::{Duration, Instant};
 
-use self::speed::SpeedWatch;
+use self::speed::{NicSample, SpeedWatch};
 use crate::stats::alarm::{Alarms, Troubles};
+use crate::workers::Task;
 
 /// Interval between two checks of the counters.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
@@ -72,6 +73,8 @@ pub(crate) struct SessionWatch {
     pub(crate) troubles: Troubles,
     pub(crate) alarms: Alarms,
     pub(crate) speed: SpeedWatch,
+    /// Reading of the NICs' counters by a worker, for `speed`.
+    pub(crate) nic_reading: Option<Task<NicSample>>,
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ fn a_nic_that_went_down_is_named_instead_of_the_peer() {
 #[ignore = "deep: moves 1 GiB at less than a quarter of the NIC's speed"]
 fn a_session_that_is_far_below_its_nic_says_so() {
     let Some(network) = Network::with_filters_or_skip() else { return };
-    network.limit(200).expect("nftables");
+    network.limit(60).expect("nftables");
     let options = Options { progress_thread: true, ..Options::default() };
     let mut pair = pair(&network, &options);
     let mut seed = 0;

@@ -37,9 +37,8 @@ pub(crate) struct NicSample {
 }
 
 impl NicSample {
-    /// Reads the NICs of these names, each once.
-    pub(crate) fn of<'a>(nics: impl Iterator<Item = &'a Arc<str>>) -> Self {
-        let names: BTreeSet<&str> = nics.map(AsRef::as_ref).collect();
+    /// Reads three files for each of these NICs. Hold no lock meanwhile.
+    pub(crate) fn of(names: &BTreeSet<Arc<str>>) -> Self {
         let mut sample = Self { speed_mbps: (!names.is_empty()).then_some(0), ..Self::default() };
         for name in names {
             let (speed, bytes) = (nic_speed(Path::new("/"), name), nic_bytes(Path::new("/"), name));
@@ -47,7 +46,7 @@ impl NicSample {
             sample.speed_mbps = sum.map(|(sum, speed)| sum + u64::from(speed));
             sample.bytes = [0, 1].map(|way: usize| sample.bytes[way] + bytes[way]);
             let comma = if sample.names.is_empty() { "" } else { ", " };
-            sample.names.extend([comma, name]);
+            sample.names.extend([comma, name.as_ref()]);
         }
         sample
     }
@@ -68,32 +67,41 @@ pub(crate) struct SlowBlock {
 #[derive(Debug, Default)]
 pub(crate) struct SpeedWatch {
     begin: Option<(SpeedSample, NicSample)>,
+    /// Counters at a moment at which the NICs are being read.
+    awaiting: Option<SpeedSample>,
     slow: Option<SlowBlock>,
 }
 
 impl SpeedWatch {
-    /// Takes the session's counters. Returns the last whole block, if it was slow. `read_nics`
-    /// reads the NICs, and is called at the ends of blocks.
-    pub(crate) fn check(
-        &mut self,
-        sample: SpeedSample,
-        read_nics: impl FnOnce() -> NicSample,
-    ) -> Option<&SlowBlock> {
-        let Some((begin, nics_then)) = &self.begin else {
-            if sample.moved != [0; 2] {
-                self.begin = Some((sample, read_nics()));
-            }
-            return None;
+    /// Takes the session's counters. Returns whether the NICs are to be read now, because a block
+    /// begins or ends: [`read`](Self::read) takes the outcome.
+    pub(crate) fn check(&mut self, sample: SpeedSample) -> bool {
+        let is_end = match &self.begin {
+            None => sample.moved != [0; 2],
+            Some((begin, _)) => grown(sample.moved, begin.moved) >= BLOCK_BYTES,
         };
-        let bytes = grown(sample.moved, begin.moved);
-        if bytes >= BLOCK_BYTES {
-            let nics = read_nics();
+        let asks = is_end && self.awaiting.is_none();
+        if asks {
+            self.awaiting = Some(sample);
+        }
+        asks
+    }
+
+    /// Takes the counters of the NICs, and judges the block that has ended.
+    pub(crate) fn read(&mut self, nics: NicSample) {
+        let Some(sample) = self.awaiting.take() else { return };
+        if let Some((begin, nics_then)) = &self.begin {
+            let bytes = grown(sample.moved, begin.moved);
             // A peer over other NICs has come or gone.
             self.slow = (nics.names == nics_then.names)
                 .then(|| judge(bytes, (begin, &sample), grown(nics.bytes, nics_then.bytes), &nics))
                 .flatten();
-            self.begin = Some((sample, nics));
         }
+        self.begin = Some((sample, nics));
+    }
+
+    /// Returns the last whole block, if it was slow.
+    pub(crate) fn slow(&self) -> Option<&SlowBlock> {
         self.slow.as_ref()
     }
 }
@@ -179,11 +187,15 @@ mod tests {
     /// Returns what is said after a block that took this time.
     fn after(busy_ms: u64, speed_mbps: Option<u64>, nic_bytes: u64) -> Option<String> {
         let mut watch = SpeedWatch::default();
-        assert!(watch.check(SpeedSample::default(), || unreachable!("nothing moved")).is_none());
-        assert!(watch.check(sample(0, 0), || nics(speed_mbps, 0)).is_none());
+        assert!(!watch.check(SpeedSample::default()), "nothing moved");
+        assert!(watch.check(sample(0, 0)));
+        watch.read(nics(speed_mbps, 0));
         let half = SpeedSample { moved: [1, BLOCK_BYTES], ..sample(0, 0) };
-        assert!(watch.check(half, || unreachable!("the block is not whole")).is_none());
-        watch.check(sample(1, busy_ms), || nics(speed_mbps, nic_bytes)).map(SlowBlock::to_string)
+        assert!(!watch.check(half), "the block is not whole");
+        assert!(watch.check(sample(1, busy_ms)));
+        assert!(!watch.check(sample(3, busy_ms)) && watch.slow().is_none(), "the NICs are read");
+        watch.read(nics(speed_mbps, nic_bytes));
+        watch.slow().map(SlowBlock::to_string)
     }
 
     #[test]
@@ -208,15 +220,17 @@ mod tests {
     #[test]
     fn each_block_is_judged_by_itself_and_not_across_other_nics() {
         let mut watch = SpeedWatch::default();
-        let mut look = |blocks, busy_ms, speed| {
-            watch.check(sample(blocks, busy_ms), || nics(speed, 0)).is_some()
+        let mut look = |blocks, busy_ms, nics| {
+            assert!(watch.check(sample(blocks, busy_ms)));
+            watch.read(nics);
+            watch.slow().is_some()
         };
-        assert!(!look(0, 0, GBIT_10));
-        assert!(look(1, 9_000, GBIT_10));
+        assert!(!look(0, 0, nics(GBIT_10, 0)));
+        assert!(look(1, 9_000, nics(GBIT_10, 0)));
         // Two blocks after 9 s of one: 1.5 s for the second.
-        assert!(!look(2, 5_250, GBIT_10));
-        assert!(look(3, 9_000, GBIT_10));
+        assert!(!look(2, 5_250, nics(GBIT_10, 0)));
+        assert!(look(3, 9_000, nics(GBIT_10, 0)));
         let other = NicSample { names: "eth1, eth2".to_owned(), ..nics(GBIT_10, 0) };
-        assert!(watch.check(sample(4, 90_000), || other).is_none());
+        assert!(!look(4, 90_000, other));
     }
 }
