@@ -252,8 +252,14 @@ const PEER: MetricTable<PeerReport> = &[
         Gauge, One(|it| it.eager_kept as u64)),
     ("tcpx_peer_bytes_total", "Bytes to and from a peer, on channels and on the control link.",
         Counter, ByLabel("direction", &[
-            ("sent", |it| it.eager_sent.bytes + sum(it, |channel| channel.send.bytes)),
-            ("received", |it| it.eager_received.bytes + sum(it, |channel| channel.recv.bytes))])),
+            ("sent", |it| {
+                let on_link = it.eager_sent.bytes + it.one_sided.link_bytes_sent;
+                on_link + sum(it, |channel| channel.send.bytes)
+            }),
+            ("received", |it| {
+                let on_link = it.eager_received.bytes + it.one_sided.link_bytes_received;
+                on_link + sum(it, |channel| channel.recv.bytes)
+            })])),
 ];
 
 fn sum(peer: &PeerReport, of: fn(&ChannelReport) -> u64) -> u64 {

@@ -16,6 +16,7 @@ use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::environment::{self, EnvArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::manual::{self, ManualArgs};
+use crate::commands::top::{self, TopArgs};
 use crate::commands::transfer::{self, TransferArgs};
 use crate::failure::{Failure, error_line, usage_line};
 use crate::output::logging::{self, LogArgs};
@@ -48,6 +49,7 @@ enum Command {
     Env(EnvArgs),
     Explain(ExplainArgs),
     Devices(DevicesArgs),
+    Top(TopArgs),
     Completions(CompletionsArgs),
     Manual(ManualArgs),
     #[command(name = isolation::COMMAND, hide = true)]
@@ -84,6 +86,7 @@ impl Command {
             Self::Env(args) => environment::run(args),
             Self::Explain(args) => explain::run(args),
             Self::Devices(args) => devices::run(args),
+            Self::Top(args) => top::run(args).map(success),
             Self::Completions(args) => completions::run(args, shown()).map(success),
             Self::Manual(args) => manual::run(args, shown()).map(success),
             Self::OpenPlugin(args) => isolation::run(args),

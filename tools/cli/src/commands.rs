@@ -6,6 +6,7 @@
 //! - `bundle`: all of it in a file, for support
 //! - `textfile`: the doctor's findings as metrics
 //! - `explain`: the diagnoses
+//! - `top`: peers of a running process
 //! - `completions`, `manual`: what a shell and `man` know of this command
 
 mod bundle;
@@ -20,4 +21,5 @@ pub(crate) mod explain;
 mod machine;
 pub(crate) mod manual;
 mod textfile;
+pub(crate) mod top;
 pub(crate) mod transfer;

@@ -21,5 +21,6 @@ mod server;
 mod settings;
 mod shell;
 mod tcpx;
+mod top;
 mod transfer;
 mod unauthenticated;
