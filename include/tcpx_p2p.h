@@ -1245,6 +1245,19 @@ tcpx_status tcpx_session_poll_completions(struct tcpx_session session,
 tcpx_status tcpx_session_event_fd(struct tcpx_session session, int32_t *out_fd);
 
 /**
+ * Prepares for a wait on the descriptor of `tcpx_session_event_fd`: the progress thread moves the
+ * bytes at once.
+ *
+ * After the program has waited in a call of this library, or has polled often, the progress thread
+ * stands back for up to 1 ms. A program that does so between waits on the descriptor calls this
+ * before each of those waits. It makes a system call only where the thread stands back. Without a
+ * progress thread it does nothing.
+ *
+ * Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+ */
+tcpx_status tcpx_session_arm(struct tcpx_session session);
+
+/**
  * Exports a range of registered memory to peers, and writes the key that opens it.
  *
  * The key is a plain value of TCPX_REMOTE_KEY_BYTES bytes, which may contain NUL. Give it only to

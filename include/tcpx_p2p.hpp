@@ -928,6 +928,13 @@ class Session {
     return descriptor;
   }
 
+  /**
+   * Prepares for a wait on eventFd(): the progress thread moves the bytes at once. It stands back for
+   * up to 1 ms after a wait in this library, or many polls: a program that does so between its waits
+   * on the descriptor calls this before each of those.
+   */
+  void arm() { detail::check(tcpx_session_arm(handle_)); }
+
   /** Makes pollCompletions() report from now on which peers come up, part or fail. */
   void reportPeers() { detail::check(tcpx_session_report_peers(handle_)); }
 

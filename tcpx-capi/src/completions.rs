@@ -227,3 +227,20 @@ pub unsafe extern "C" fn tcpx_session_event_fd(
         Ok(())
     })
 }
+
+/// Prepares for a wait on the descriptor of `tcpx_session_event_fd`: the progress thread moves the
+/// bytes at once.
+///
+/// After the program has waited in a call of this library, or has polled often, the progress thread
+/// stands back for up to 1 ms. A program that does so between waits on the descriptor calls this
+/// before each of those waits. It makes a system call only where the thread stands back. Without a
+/// progress thread it does nothing.
+///
+/// Errors: `TCPX_ERR_HANDLE`. Any thread; does not block.
+#[unsafe(no_mangle)]
+pub extern "C" fn tcpx_session_arm(session: tcpx_session) -> tcpx_status {
+    boundary::call(|| {
+        session.get()?.arm();
+        Ok(())
+    })
+}

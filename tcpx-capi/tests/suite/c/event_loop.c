@@ -32,6 +32,9 @@ static unsigned char byte_of(int transfer, int round, size_t index) {
 /* Waits for an event, and makes a round of progress where no thread does. */
 static void run_once(loop *loop) {
   struct epoll_event events[2];
+  /* This program waits in the library, too, as in expire(). */
+  OK(tcpx_session_arm(loop->sender.session));
+  OK(tcpx_session_arm(loop->receiver.session));
   TRUE(epoll_wait(loop->epoll, events, 2, PATIENCE_MS) > 0);
   if (loop->has_threads) return;
   OK(tcpx_session_progress(loop->sender.session, NULL));

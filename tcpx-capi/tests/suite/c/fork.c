@@ -135,6 +135,7 @@ static void call_everything(void) {
   REFUSED(tcpx_session_peer_state(sessions.left, "right", &number));
   REFUSED(tcpx_session_peer_error(sessions.left, "right", &error, text, sizeof text, &size));
   REFUSED(tcpx_session_event_fd(sessions.left, &number));
+  REFUSED(tcpx_session_arm(sessions.left));
   REFUSED(tcpx_session_poll_completions(sessions.left, &completion, sizeof completion, 1, &size));
   REFUSED(tcpx_session_report_peers(sessions.left));
   REFUSED(tcpx_transfer_report_completions(transfer, 1));

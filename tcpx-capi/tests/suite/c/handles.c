@@ -39,6 +39,7 @@ static void no_session(tcpx_session session) {
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_report_peers(session));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_poll_completions(session, &completion, sizeof completion, 1, &size));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_progress(session, NULL));
+  EXPECT(TCPX_ERR_HANDLE, tcpx_session_arm(session));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_register_memory(session, memory, 10, TCPX_PTR_HOST, 1, &id));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_deregister_memory(session, 1));
   EXPECT(TCPX_ERR_HANDLE, tcpx_session_memory_info(session, 1, &info));

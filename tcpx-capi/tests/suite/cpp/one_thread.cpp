@@ -66,6 +66,7 @@ void transferOne(tcpx::Session& left, tcpx::Session& right) {
   tcpx::Transfer send = left.transfer("right");
   tcpx::Transfer receive = right.transfer("left");
   receive.reportCompletions(42);
+  right.arm();
   require(right.eventFd() >= 0 && right.eventFd() != left.eventFd(), "each session has its own descriptor");
   receive.postRecv(target, 0, 10, 1);
   require(right.pollCompletions().empty(), "the queue is empty");
