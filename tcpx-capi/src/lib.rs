@@ -51,8 +51,8 @@ mod version;
 pub use abi::TCPX_ABI_VERSION;
 pub use completions::{
     TCPX_COMPLETION_PEER, TCPX_COMPLETION_TRANSFER, tcpx_completion, tcpx_session_arm,
-    tcpx_session_event_fd,
-    tcpx_session_poll_completions, tcpx_session_report_peers, tcpx_transfer_report_completions,
+    tcpx_session_event_fd, tcpx_session_poll_completions, tcpx_session_report_peers,
+    tcpx_transfer_report_completions,
 };
 pub use export::{
     TCPX_ACCESS_READ, TCPX_ACCESS_WRITE, TCPX_REMOTE_KEY_BYTES, tcpx_export, tcpx_export_options,
