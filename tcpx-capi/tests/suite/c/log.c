@@ -6,6 +6,7 @@ typedef struct {
   int lines;
   int highest;
   int refused;
+  int described;
 } log_book;
 
 static void record_line(void *context, int32_t level, const char *target, const char *message) {
@@ -15,6 +16,10 @@ static void record_line(void *context, int32_t level, const char *target, const 
   TRUE(strncmp(target, "tcpx", 4) == 0 && strlen(message) > 0);
   pthread_mutex_lock(&book->lock);
   ++book->lines;
+  if (strstr(message, "peer is up") && strstr(message, " nics=") && strstr(message, " peer_nics=") &&
+      strstr(message, " zero_copy=") && strstr(message, " one_sided=")) {
+    ++book->described;
+  }
   if (level > book->highest) book->highest = level;
   if (tcpx_session_create(NULL, &session) == TCPX_ERR_IN_CALLBACK &&
       tcpx_gpu_count(&size) == TCPX_ERR_IN_CALLBACK &&
@@ -31,7 +36,7 @@ static void *replace(void *book) {
 }
 
 int main(void) {
-  log_book quiet = {PTHREAD_MUTEX_INITIALIZER, 0, 0, 0};
+  log_book quiet = {PTHREAD_MUTEX_INITIALIZER, 0, 0, 0, 0};
   log_book *loud = (log_book *)calloc(1, sizeof *loud);
   pthread_t thread;
   int before;
@@ -39,6 +44,7 @@ int main(void) {
   OK(tcpx_set_log_callback(record_line, &quiet, TCPX_LOG_INFO));
   destroy_sessions(connect_sessions());
   TRUE(quiet.lines > 0 && quiet.refused == quiet.lines && quiet.highest <= TCPX_LOG_INFO);
+  TRUE(quiet.described == 2); /* each end says what carries its peer's bytes */
 
   OK(tcpx_set_log_callback(record_line, loud, TCPX_LOG_DEBUG));
   before = quiet.lines;
