@@ -7,8 +7,8 @@
 //! Both ends are in one process, because two processes that share a GPU take turns on it. The plain
 //! way copies a message down to pinned memory (cuMemcpyDtoH, which returns when the bytes are
 //! there), writes it, reads it at the other end and copies it up; the sockets alone are measured
-//! beside it, and the copies alone. The bar for 4 KiB: at most twice the sockets, and the two
-//! copies. All of it in turns.
+//! beside it, and the copies alone. "default" is a session with no setting but its GPU. The bar for
+//! 4 KiB: at most twice the sockets, and the two copies. All of it in turns.
 
 #![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
 
@@ -21,10 +21,10 @@ use std::{slice, thread};
 
 use libloading::Library;
 use serde_json::json;
-use tcpx_core::{MemoryType, Post, Session, UnpackChoice};
+use tcpx_core::{MemoryType, Post, Session};
 use tcpx_cuda::{CudaGpu, DeviceBuffer, PinnedBuffer};
 
-use gpu::{PATIENCE, Pair, Result, UNPACKS, begin, is_wanted, median};
+use gpu::{PATIENCE, Pair, Result, WAYS, Way, begin, is_wanted, median};
 
 /// With how many trips a round has.
 const SIZES: [(usize, usize); 7] = [
@@ -42,35 +42,31 @@ const WARMUP: usize = 4;
 fn main() -> Result<()> {
     let Some((gpu, is_json)) = begin()? else { return Ok(()) };
     for (bytes, trips) in SIZES.into_iter().filter(|(bytes, _)| is_wanted(*bytes)) {
-        let ours = UNPACKS.map(|unpack| SessionRoundTrip::new(unpack, bytes));
+        let ours = WAYS.map(|way| SessionRoundTrip::new(way, bytes));
         let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
         let mut plain = SocketRoundTrip::new(&gpu, bytes)?;
-        let mut times = vec![Vec::new(); UNPACKS.len() + 3];
+        let mut times = vec![Vec::new(); WAYS.len() + 3];
         for _ in 0..ROUNDS {
             for (ours, times) in ours.iter().zip(&mut times) {
                 times.push(ours.half_trip(trips)?);
             }
-            let rest = &mut times[UNPACKS.len()..];
+            let rest = &mut times[WAYS.len()..];
             rest[0].push(plain.half_trip(trips, true)?);
             rest[1].push(plain.half_trip(trips, false)?);
             rest[2].push(plain.copies(trips)?);
         }
         let medians: Vec<_> = times.into_iter().map(median).collect();
-        let [kernel, d2d, host, plain, sockets, copies] = medians[..] else { continue };
-        let bar = 2.0 * sockets + copies;
+        let [.., sockets, copies] = medians[..] else { continue };
+        let bar = ("bar", 2.0 * sockets + copies);
+        let names = WAYS.map(|way| way.name).into_iter().chain(["plain", "sockets", "copies"]);
+        let columns = names.zip(medians).chain([bar]);
         if is_json {
-            println!(
-                "{}",
-                json!({
-                    "bytes": bytes, "kernel_us": kernel, "d2d_us": d2d, "host_us": host,
-                    "plain_us": plain, "sockets_us": sockets, "copies_us": copies, "bar_us": bar,
-                })
-            );
+            let columns = columns.map(|(name, time)| (format!("{name}_us"), json!(time)));
+            let columns: serde_json::Map<_, _> = columns.collect();
+            println!("{}", json!({ "bytes": bytes, "half_trips": columns }));
         } else {
-            println!(
-                "{bytes:>8} B: kernel {kernel:.1} us, d2d {d2d:.1}, host {host:.1}; plain \
-                 {plain:.1}, of that sockets {sockets:.1} and copies {copies:.1}; bar {bar:.1}",
-            );
+            let columns = columns.map(|(name, time)| format!("{name} {time:.1}"));
+            println!("{bytes:>8} B, us: {}", columns.collect::<Vec<_>>().join(", "));
         }
     }
     Ok(())
@@ -88,8 +84,8 @@ struct SessionRoundTrip {
 }
 
 impl SessionRoundTrip {
-    fn new(unpack: UnpackChoice, bytes: usize) -> Result<Self> {
-        let pair = Pair::new(unpack)?;
+    fn new(way: Way, bytes: usize) -> Result<Self> {
+        let pair = Pair::new(way)?;
         let sessions = &pair.sessions;
         let post = |session: &Session| -> Result<Post> {
             let memory = session.allocate(bytes as u64, MemoryType::Device)?;

@@ -1,8 +1,7 @@
-#![allow(unsafe_code)]
 //! A stream of messages between two places in memory of GPU 0, one way: two sessions of this
 //! process, beside plain sockets with the copies that a program would make itself.
 //!
-//! `cargo bench -p tcpx-tests --bench gpu_stream [-- [--json] [BYTES]…]`
+//! `cargo bench -p tcpx-tests --bench gpu_stream [-- [--json] [BYTES | WAY]…]`
 //!
 //! Both ends are in one process, because two processes that share a GPU take turns on it. Each size
 //! is measured twice: one message at a time, as `tcpx perf` does, and several under way, which are
@@ -10,26 +9,23 @@
 //! from there until the last byte is in the receiver's memory. The wake of the thread that waits
 //! for the bytes therefore counts.
 //!
-//! The plain way cuts messages into pieces of 128 KiB to 512 KiB, which go round over the sockets.
-//! Each socket has a thread at each end. It copies a piece down to pinned memory while the one
-//! before is sent, and copies one up while the next is received. All of it in turns.
+//! `gpu/plain_stream.rs` describes the plain way. All ways take turns. By default all are measured;
+//! WAY is default, kernel, d2d, host or plain.
 
 #![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
 
 mod gpu;
+#[path = "gpu/plain_stream.rs"]
+mod plain_stream;
 
-use std::hint::spin_loop;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
-use std::{slice, thread};
+use std::thread;
 
 use serde_json::json;
-use tcpx_core::{MemoryType, Post, UnpackChoice};
-use tcpx_cuda::{CudaGpu, DeviceBuffer, Event, PinnedBuffer, Stream};
+use tcpx_core::{MemoryType, Post};
+use tcpx_cuda::CudaGpu;
 
-use gpu::{PATIENCE, Pair, Result, UNPACKS, begin, is_wanted, median};
+use gpu::{PATIENCE, Pair, Result, WAYS, Way, begin, has_word, is_wanted, median};
+use plain_stream::{SocketStream, StartGate, micros};
 
 /// Bytes of a message, and how many samples a round has of one message and of several.
 const SIZES: [(usize, usize, usize); 6] = [
@@ -42,90 +38,104 @@ const SIZES: [(usize, usize, usize); 6] = [
 ];
 /// Messages under way where there are several.
 const SEVERAL: usize = 8;
+/// The way of plain sockets; the others are sessions with different settings.
+const PLAIN: &str = "plain";
 const ROUNDS: usize = 5;
 const WARMUP: usize = 3;
-/// Sockets of the plain way. Each is worth a thread for this many bytes.
-const SOCKETS: usize = 8;
-const WORTH_BYTES: usize = 1 << 20;
-/// Pieces of one socket that are in pinned memory at once.
-const SLOTS: usize = 4;
 
 fn main() -> Result<()> {
     let Some((gpu, is_json)) = begin()? else { return Ok(()) };
     for (bytes, one, several) in SIZES.into_iter().filter(|(bytes, ..)| is_wanted(*bytes)) {
-        let ours = UNPACKS.map(|unpack| SessionStream::new(unpack, bytes));
-        let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut plain = SocketStream::new(&gpu, bytes)?;
+        let mut ways = ways(&gpu, bytes)?;
         for (messages, samples) in [(1, one), (SEVERAL, several)] {
-            let mut times = vec![Vec::new(); UNPACKS.len() + 1];
+            let total = messages * bytes;
             for _ in 0..ROUNDS {
-                for (ours, times) in ours.iter().zip(&mut times) {
-                    times.push(median(ours.samples(messages, samples)?));
+                for way in &mut ways {
+                    way.rounds.add(total, samples, || (way.samples)(messages, samples))?;
                 }
-                times[UNPACKS.len()].push(median(plain.samples(messages, samples)?));
             }
-            let total = (messages * bytes) as f64;
-            let rates = times.into_iter().map(|times| total / median(times) / 1e3);
-            show(is_json, bytes, messages, &rates.collect::<Vec<_>>());
+            show(is_json, bytes, messages, &mut ways);
         }
     }
     Ok(())
 }
 
-/// `rates`: GB/s of each way.
-fn show(is_json: bool, bytes: usize, messages: usize, rates: &[f64]) {
-    let [kernel, d2d, host, plain] = rates[..] else { return };
-    if is_json {
-        let row = json!({
-            "bytes": bytes, "under_way": messages, "kernel_gb_per_s": kernel,
-            "d2d_gb_per_s": d2d, "host_gb_per_s": host, "plain_gb_per_s": plain,
-        });
-        println!("{row}");
-    } else {
-        println!(
-            "{messages} x {bytes:>8} B: kernel {kernel:.2} GB/s, d2d {d2d:.2}, host {host:.2}; \
-             plain {plain:.2}",
-        );
-    }
+/// One way to move messages of one size, and its rounds.
+struct Measured {
+    name: &'static str,
+    samples: Box<dyn FnMut(usize, usize) -> Result<Vec<f64>>>,
+    rounds: Rounds,
 }
 
-/// Where two threads meet: the receiver says "go" with the number of the sample.
+/// Returns the ways that the command line names, or all.
+fn ways(gpu: &CudaGpu, bytes: usize) -> Result<Vec<Measured>> {
+    let names = WAYS.map(|way| way.name).into_iter().chain([PLAIN]);
+    let has_names = names.into_iter().any(has_word);
+    let is_wanted = |name: &str| !has_names || has_word(name);
+    let mut all = Vec::new();
+    let mut add = |name, samples| all.push(Measured { name, samples, rounds: Rounds::default() });
+    for way in WAYS.into_iter().filter(|way| is_wanted(way.name)) {
+        let ours = SessionStream::new(way, bytes)?;
+        add(way.name, Box::new(move |messages, samples| ours.samples(messages, samples)));
+    }
+    if is_wanted(PLAIN) {
+        let mut plain = SocketStream::new(gpu, bytes)?;
+        add(PLAIN, Box::new(move |messages, samples| plain.samples(messages, samples)));
+    }
+    Ok(all)
+}
+
+/// Rounds of one way: microseconds of a sample, and seconds of processor for a GB.
 #[derive(Default)]
-struct StartGate {
-    go: AtomicUsize,
-    is_over: AtomicBool,
+struct Rounds {
+    times: Vec<f64>,
+    processor: Vec<f64>,
 }
 
-impl StartGate {
-    /// False: there will be no such sample.
-    fn wait(&self, sample: usize) -> bool {
-        while self.go.load(Ordering::Acquire) < sample {
-            if self.is_over() {
-                return false;
-            }
-            spin_loop();
+impl Rounds {
+    /// Adds a round of samples that move `total` bytes each.
+    fn add(
+        &mut self,
+        total: usize,
+        samples: usize,
+        round: impl FnOnce() -> Result<Vec<f64>>,
+    ) -> Result<()> {
+        let before = processor_seconds();
+        self.times.push(median(round()?));
+        let moved = (total * (WARMUP + samples)) as f64;
+        self.processor.push((processor_seconds() - before) / moved * 1e9);
+        Ok(())
+    }
+
+    /// Returns GB/s, and seconds of processor for a GB. Begins anew.
+    fn take(&mut self, total: usize) -> [f64; 2] {
+        let Self { times, processor } = std::mem::take(self);
+        [total as f64 / median(times) / 1e3, median(processor)]
+    }
+}
+
+/// Returns the seconds of processor that this process has used, in all its threads.
+fn processor_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Prints the medians of each way.
+fn show(is_json: bool, bytes: usize, messages: usize, ways: &mut [Measured]) {
+    for Measured { name, rounds, .. } in ways {
+        let [rate, processor] = rounds.take(messages * bytes);
+        if is_json {
+            let row = json!({
+                "bytes": bytes, "under_way": messages, "way": name, "gb_per_s": rate,
+                "core_s_per_gb": processor,
+            });
+            println!("{row}");
+        } else {
+            println!(
+                "{messages} x {bytes:>8} B, {name:<8} {rate:5.2} GB/s, {processor:.2} core s/GB"
+            );
         }
-        true
     }
-
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
-    }
-
-    fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
-    }
-
-    fn open(&self, sample: usize) -> Instant {
-        let now = Instant::now();
-        self.go.store(sample, Ordering::Release);
-        now
-    }
-}
-
-/// Microseconds since then.
-fn micros(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e6
 }
 
 /// Two sessions, and several messages at each.
@@ -135,8 +145,8 @@ struct SessionStream {
 }
 
 impl SessionStream {
-    fn new(unpack: UnpackChoice, bytes: usize) -> Result<Self> {
-        let pair = Pair::new(unpack)?;
+    fn new(way: Way, bytes: usize) -> Result<Self> {
+        let pair = Pair::new(way)?;
         let posts = |end: usize| -> Result<Vec<Post>> {
             let all = (SEVERAL * bytes) as u64;
             let memory = pair.sessions[end].allocate(all, MemoryType::Device)?;
@@ -183,167 +193,5 @@ impl SessionStream {
             }
         }
         Ok(times)
-    }
-}
-
-/// One end of a socket of the plain way.
-struct PlainSocket {
-    socket: TcpStream,
-    stream: Stream,
-    copied: Vec<Event>,
-    pinned: PinnedBuffer,
-    piece_bytes: usize,
-}
-
-/// Pieces of messages: where they are, and how long.
-type Pieces<'a> = &'a [(usize, usize)];
-
-impl PlainSocket {
-    fn new(gpu: &CudaGpu, socket: TcpStream, piece_bytes: usize) -> Result<Self> {
-        socket.set_nodelay(true)?;
-        Ok(Self {
-            socket,
-            stream: Stream::new(gpu)?,
-            copied: (0..SLOTS).map(|_| Event::new(gpu)).collect::<std::result::Result<_, _>>()?,
-            pinned: PinnedBuffer::new(gpu, (SLOTS * piece_bytes) as u64)?,
-            piece_bytes,
-        })
-    }
-
-    fn wait_for_slot(&self, slot: usize) -> Result<()> {
-        while !self.copied[slot].is_done()? {
-            spin_loop();
-        }
-        Ok(())
-    }
-
-    /// The bytes of a slot whose copy has ended.
-    fn slot(&mut self, slot: usize, bytes: usize) -> &mut [u8] {
-        // SAFETY: the slot has that many bytes, which the driver has made; the thread of this
-        // socket is alone with them, and no copy to or from them is under way.
-        unsafe {
-            slice::from_raw_parts_mut(self.pinned.as_ptr().add(slot * self.piece_bytes), bytes)
-        }
-    }
-
-    /// Queues the copy of a slot, between it and GPU memory.
-    fn copy(&self, slot: usize, device: u64, bytes: usize, is_up: bool) -> Result<()> {
-        let pinned = self.pinned.address() + (slot * self.piece_bytes) as u64;
-        let (to, from) = if is_up { (device, pinned) } else { (pinned, device) };
-        // SAFETY: both ranges are this end's, and nothing uses them until the event is done.
-        unsafe { self.stream.copy(to, from, bytes as u64) }?;
-        Ok(self.stream.record(&self.copied[slot])?)
-    }
-
-    fn copy_down(&self, index: usize, memory: u64, pieces: Pieces<'_>) -> Result<()> {
-        let Some(&(offset, bytes)) = pieces.get(index) else { return Ok(()) };
-        self.copy(index % SLOTS, memory + offset as u64, bytes, false)
-    }
-
-    fn send(&mut self, memory: u64, pieces: Pieces<'_>) -> Result<()> {
-        (0..SLOTS - 1).try_for_each(|index| self.copy_down(index, memory, pieces))?;
-        let mut socket = self.socket.try_clone()?;
-        for (index, &(_, bytes)) in pieces.iter().enumerate() {
-            // Its slot was written to the socket in the turn before.
-            self.copy_down(index + SLOTS - 1, memory, pieces)?;
-            self.wait_for_slot(index % SLOTS)?;
-            socket.write_all(self.slot(index % SLOTS, bytes))?;
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, memory: u64, pieces: Pieces<'_>) -> Result<()> {
-        let mut socket = self.socket.try_clone()?;
-        for (index, &(offset, bytes)) in pieces.iter().enumerate() {
-            let slot = index % SLOTS;
-            self.wait_for_slot(slot)?;
-            socket.read_exact(self.slot(slot, bytes))?;
-            self.copy(slot, memory + offset as u64, bytes, true)?;
-        }
-        (0..SLOTS).try_for_each(|slot| self.wait_for_slot(slot))
-    }
-}
-
-struct SocketStream {
-    gpu: CudaGpu,
-    bytes: usize,
-    piece_bytes: usize,
-    memory: [DeviceBuffer; 2],
-    sockets: Vec<[PlainSocket; 2]>,
-}
-
-impl SocketStream {
-    fn new(gpu: &CudaGpu, bytes: usize) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let piece_bytes = (bytes / SOCKETS).clamp(128 << 10, 512 << 10).min(bytes);
-        let sockets = (0..SOCKETS).map(|_| {
-            let dialled = TcpStream::connect(listener.local_addr()?)?;
-            let end = |socket| PlainSocket::new(gpu, socket, piece_bytes);
-            Ok([end(dialled)?, end(listener.accept()?.0)?])
-        });
-        let sockets = sockets.collect::<Result<_>>()?;
-        let memory = || DeviceBuffer::new(gpu, (SEVERAL * bytes) as u64);
-        Ok(Self { gpu: gpu.clone(), bytes, piece_bytes, memory: [memory()?, memory()?], sockets })
-    }
-
-    /// The pieces of each socket that is used for this many messages.
-    fn pieces(&self, messages: usize) -> Vec<Vec<(usize, usize)>> {
-        let total = messages * self.bytes;
-        let mut pieces = vec![Vec::new(); (total / WORTH_BYTES).clamp(1, SOCKETS)];
-        let sockets = pieces.len();
-        for (index, offset) in (0..total).step_by(self.piece_bytes).enumerate() {
-            pieces[index % sockets].push((offset, self.piece_bytes.min(total - offset)));
-        }
-        pieces
-    }
-
-    fn samples(&mut self, messages: usize, samples: usize) -> Result<Vec<f64>> {
-        let (gate, received) = (StartGate::default(), AtomicUsize::new(0));
-        let pieces = self.pieces(messages);
-        let last = WARMUP + samples;
-        let [from, to] = [0, 1].map(|end| self.memory[end].address());
-        let sockets = self.sockets.iter().map(|[end, _]| end.socket.try_clone());
-        let sockets = sockets.collect::<std::io::Result<Vec<_>>>()?;
-        let (gpu, pairs) = (&self.gpu, &mut self.sockets);
-        thread::scope(|scope| {
-            let mut threads = Vec::new();
-            for (pieces, [sender, receiver]) in pieces.iter().zip(pairs) {
-                let (gate, received) = (&gate, &received);
-                let mut send = move || -> Result<()> {
-                    let _entered = gpu.enter()?;
-                    let mut samples = (1..=last).filter(|sample| gate.wait(*sample));
-                    samples.try_for_each(|_| sender.send(from, pieces))
-                };
-                let mut receive = move || -> Result<()> {
-                    let _entered = gpu.enter()?;
-                    (1..=last).try_for_each(|_| {
-                        receiver.receive(to, pieces)?;
-                        received.fetch_add(1, Ordering::Release);
-                        Ok(())
-                    })
-                };
-                threads.push(scope.spawn(move || send().inspect_err(|_| gate.end())));
-                threads.push(scope.spawn(move || receive().inspect_err(|_| gate.end())));
-            }
-            let mut times = Vec::with_capacity(samples);
-            for sample in 1..=last {
-                let since = gate.open(sample);
-                let all = sample * pieces.len();
-                while received.load(Ordering::Acquire) < all && !gate.is_over() {
-                    spin_loop();
-                }
-                if sample > WARMUP {
-                    times.push(micros(since));
-                }
-            }
-            if gate.is_over() {
-                // One end has failed; no thread is to wait in a read or a write for it.
-                sockets.iter().try_for_each(|socket| socket.shutdown(Shutdown::Both))?;
-            }
-            for thread in threads {
-                thread.join().map_err(|_| "a thread panicked")??;
-            }
-            Ok(times)
-        })
     }
 }

@@ -9,9 +9,21 @@ use tcpx_core::{PluginChoice, Session, SessionOptions, Transfer, UnpackChoice, g
 use tcpx_cuda::CudaGpu;
 
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
-/// The ways to unpack, in the order of the columns.
-pub(crate) const UNPACKS: [UnpackChoice; 3] =
-    [UnpackChoice::Kernel, UnpackChoice::D2d, UnpackChoice::Host];
+/// The settings that are compared, in the order of the columns.
+pub(crate) const WAYS: [Way; 4] = [
+    Way { name: "default", unpack: UnpackChoice::Auto, progress_thread: true },
+    Way { name: "kernel", unpack: UnpackChoice::Kernel, progress_thread: false },
+    Way { name: "d2d", unpack: UnpackChoice::D2d, progress_thread: false },
+    Way { name: "host", unpack: UnpackChoice::Host, progress_thread: false },
+];
+
+/// Settings of both sessions. The first of [`WAYS`] are the defaults.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) name: &'static str,
+    unpack: UnpackChoice,
+    progress_thread: bool,
+}
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -34,7 +46,7 @@ pub(crate) fn is_wanted(bytes: usize) -> bool {
     wanted.peek().is_none() || wanted.any(|wanted| wanted == bytes)
 }
 
-fn has_word(wanted: &str) -> bool {
+pub(crate) fn has_word(wanted: &str) -> bool {
     env::args().any(|word| word == wanted)
 }
 
@@ -49,9 +61,10 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new(unpack: UnpackChoice) -> Result<Self> {
+    pub(crate) fn new(way: Way) -> Result<Self> {
         let options = SessionOptions::from_env()?.plugin(PluginChoice::Soft);
-        let options = options.gpu(Some(0)).unpack(unpack).progress_thread(false);
+        let options = options.gpu(Some(0)).unpack(way.unpack);
+        let options = options.progress_thread(way.progress_thread);
         let session = || Session::new(options.clone());
         let sessions = [session()?, session()?];
         let info = sessions[1].listen()?;
