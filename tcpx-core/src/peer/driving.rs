@@ -194,7 +194,7 @@ impl Connection {
                 Finished::Parts { transfer, chunks, bytes, .. } => {
                     transfers.chunks_done(*transfer, *chunks, *bytes);
                 }
-                Finished::Together(members) => {
+                Finished::Together { members, .. } => {
                     for member in members {
                         transfers.chunks_done(member.transfer, 1, member.bytes);
                     }

@@ -25,6 +25,10 @@ use crate::types::SessionNumber;
 /// less: what an MTU of 1500 leaves. The other end's NICs may send smaller packets than ours.
 const HARDWARE_PACKET_BYTES: u32 = 1448;
 
+/// Chunks that are dealt to each channel at once where processors move the bytes: one on its way
+/// out, one that is copied meanwhile, and two for the time until more are dealt.
+const CHUNKS_AHEAD: usize = 4;
+
 /// Slots of a lane's staging buffer where the CPU does everything.
 const CPU_SLOTS: usize = 2;
 
@@ -126,11 +130,13 @@ impl SessionContext {
         }
     }
 
-    /// Returns the numbers by which this end sends: enough is under way to keep every send window
-    /// full.
+    /// Returns the numbers by which this end sends. A NIC gets enough to keep every send window
+    /// full. Where processors move the bytes, some channels are slower than others, so that little
+    /// is dealt ahead.
     pub(crate) fn tuning(&self, agreement: &Agreement) -> Tuning {
         let Agreement { channels, chunk_bytes, .. } = *agreement;
-        let chunks_ahead = u64::from(channels) * self.options.send_window as u64;
+        let ahead = if self.plugin.is_hardware() { usize::MAX } else { CHUNKS_AHEAD };
+        let chunks_ahead = u64::from(channels) * self.options.send_window.min(ahead) as u64;
         let mut tuning = Tuning::new(chunk_bytes, chunks_ahead);
         if !self.plugin.is_hardware() {
             tuning = tuning.pipelined();

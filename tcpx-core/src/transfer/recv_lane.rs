@@ -70,7 +70,7 @@ impl RecvLane {
             comm,
             window: Window::new(window),
             step_bytes,
-            stripes: StripeQueue::default(),
+            stripes: StripeQueue::receiving(),
             descriptors: Vec::with_capacity(MAX_UNPACK_ENTRIES),
             stats: ChannelStats::default(),
             watch: LaneWatch::default(),

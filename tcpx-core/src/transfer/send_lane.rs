@@ -87,7 +87,7 @@ impl SendLane {
             staged: VecDeque::with_capacity(window),
             gathered: 0,
             step_bytes,
-            stripes: StripeQueue::default(),
+            stripes: StripeQueue::sending(channel),
             credit: u64::MAX,
             host_staging: None,
             device_staging: None,

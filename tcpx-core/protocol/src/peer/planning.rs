@@ -18,8 +18,13 @@ impl PeerProtocol {
     #[inline]
     pub fn handle_finished(&mut self, finished: Finished) {
         match finished {
-            Finished::Parts { op, bytes, .. } => self.bytes_done(op, bytes),
-            Finished::Together(members) => {
+            Finished::Parts { sent_on, op, bytes, .. } => {
+                self.cx.schedule.finished(sent_on, bytes);
+                self.bytes_done(op, bytes);
+            }
+            Finished::Together { sent_on, members } => {
+                let bytes = members.iter().map(|member| member.bytes).sum();
+                self.cx.schedule.finished(sent_on, bytes);
                 members.iter().for_each(|member| self.bytes_done(member.op, member.bytes));
                 self.cx.spare.give_back(members);
             }
@@ -109,7 +114,7 @@ impl PeerProtocol {
         if portion.bytes > 0 && !self.cx.has_channels() {
             return None;
         }
-        let channel = self.cx.schedule.next_channel;
+        let channel = self.cx.schedule.first_channel();
         if let Some(memory) = portion.gathered {
             match self.cx.schedule.staging.of(channel, memory) {
                 ChannelStaging::Ready => {}
@@ -138,6 +143,7 @@ impl PeerProtocol {
         let gathered = portion.gathered;
         let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
         if bytes > 0 {
+            self.cx.schedule.dealt(&plan);
             self.cx.actions.push_back(Action::SendChunks(plan));
         } else {
             // The message has no chunks, and is done.

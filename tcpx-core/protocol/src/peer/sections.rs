@@ -25,7 +25,7 @@ impl Conversation {
     /// action must be answered first, if there is one.
     pub(super) fn cut_section(&mut self, op: OpKey) -> Result<u64, Option<Action>> {
         let message = self.operations.get(op).ok_or(None)?;
-        let section_bytes = self.schedule.tuning.section_bytes;
+        let section_bytes = self.schedule.section_bytes(message.cost(message.posted.bytes));
         let Some(access) = &message.access else { return Ok(message.left().min(section_bytes)) };
         let memory = access.pieces.memory;
         let gathering = self.schedule.tuning.gathered(memory);
@@ -98,6 +98,7 @@ impl Conversation {
             if direction == Direction::Receive {
                 self.deferral.receive_chunks(plan, &mut self.actions)?;
             } else {
+                self.schedule.dealt(&plan);
                 self.actions.push_back(Action::SendChunks(plan));
             }
             return Ok(1);
@@ -109,6 +110,7 @@ impl Conversation {
             Direction::Send => {
                 let mut plans = message.cursor.schedule(&access.pieces, section);
                 while let Some(plan) = plans.next_plan(|| self.spare.take()) {
+                    self.schedule.dealt(&plan);
                     self.actions.push_back(Action::SendChunks(plan));
                 }
             }

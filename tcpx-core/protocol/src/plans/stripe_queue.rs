@@ -25,6 +25,8 @@ pub struct StripeNumber(u64);
 pub enum Finished {
     /// Chunks of one message.
     Parts {
+        /// Channel on which they were sent. `None`: they have arrived.
+        sent_on: Option<u16>,
         /// The operation.
         op: OpKey,
         /// The transfer that it is of.
@@ -35,12 +37,19 @@ pub enum Finished {
         bytes: u64,
     },
     /// All messages that shared a chunk.
-    Together(Vec<Member>),
+    Together {
+        /// Channel on which it was sent. `None`: it has arrived.
+        sent_on: Option<u16>,
+        /// The messages.
+        members: Vec<Member>,
+    },
 }
 
 /// See the top of the file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StripeQueue {
+    /// Channel of a lane that sends.
+    channel: Option<u16>,
     stripes: VecDeque<Stripe>,
     /// Number of the front stripe.
     front: u64,
@@ -49,6 +58,16 @@ pub struct StripeQueue {
 }
 
 impl StripeQueue {
+    /// Makes the empty queue of a lane that sends on this channel.
+    pub fn sending(channel: u16) -> Self {
+        Self { channel: Some(channel), ..Self::receiving() }
+    }
+
+    /// Makes the empty queue of a lane that receives.
+    pub fn receiving() -> Self {
+        Self { channel: None, stripes: VecDeque::new(), front: 0, taken: 0 }
+    }
+
     /// Puts a stripe behind the others.
     pub fn push(&mut self, stripe: Stripe) {
         self.stripes.push_back(stripe);
@@ -91,7 +110,7 @@ impl StripeQueue {
     pub fn finish(&mut self, bytes: u32, done: &mut Vec<Finished>) {
         let Some(stripe) = self.stripes.front_mut() else { return };
         if let [first] = stripe.members() {
-            finish_part(first, u64::from(bytes), done);
+            finish_part(self.channel, first, u64::from(bytes), done);
         }
         if !stripe.finish() {
             return;
@@ -100,22 +119,22 @@ impl StripeQueue {
         self.taken = self.taken.saturating_sub(1);
         let members = self.stripes.pop_front().map(Stripe::into_members);
         if let Some(Members::Many(members)) = members {
-            done.push(Finished::Together(members));
+            done.push(Finished::Together { sent_on: self.channel, members });
         }
     }
 }
 
 /// Notes a chunk of a message, together with those of the same message just before it.
-fn finish_part(message: &Member, more: u64, done: &mut Vec<Finished>) {
-    if let Some(Finished::Parts { op, chunks, bytes, .. }) = done.last_mut()
-        && *op == message.op
+fn finish_part(sent_on: Option<u16>, message: &Member, more: u64, done: &mut Vec<Finished>) {
+    if let Some(Finished::Parts { sent_on: last, op, chunks, bytes, .. }) = done.last_mut()
+        && (*last, *op) == (sent_on, message.op)
     {
         *chunks += 1;
         *bytes += more;
         return;
     }
     let Member { op, transfer, .. } = *message;
-    done.push(Finished::Parts { op, transfer, chunks: 1, bytes: more });
+    done.push(Finished::Parts { sent_on, op, transfer, chunks: 1, bytes: more });
 }
 
 #[cfg(test)]
@@ -133,7 +152,7 @@ mod tests {
             sizes in proptest::collection::vec(1u64..40, 1..12),
             turns in proptest::collection::vec(any::<bool>(), 200),
         ) {
-            let mut queue = StripeQueue::default();
+            let mut queue = StripeQueue::sending(3);
             let mut chunks = VecDeque::new();
             for bytes in sizes {
                 let (_, stripe) = plan(bytes, 10, 0).stripes(1).next().unwrap();
@@ -179,7 +198,7 @@ mod tests {
             first_channel: 0,
             gathered: Some(MemoryType::Host),
         };
-        let mut queue = StripeQueue::default();
+        let mut queue = StripeQueue::sending(3);
         plan.stripes(2).for_each(|(_, stripe)| queue.push(stripe));
         let number = queue.take();
         assert!(queue.peek().is_none() && !queue.is_empty());
@@ -187,7 +206,7 @@ mod tests {
         let mut done = Vec::new();
         queue.finish(30, &mut done);
         queue.finish(30, &mut done);
-        assert_eq!(done, [Finished::Together(members)]);
+        assert_eq!(done, [Finished::Together { sent_on: Some(3), members }]);
         assert!(queue.is_empty());
     }
 }

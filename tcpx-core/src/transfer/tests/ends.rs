@@ -129,7 +129,7 @@ impl TestMemory {
         for finished in self.done.drain(..) {
             bytes += match finished {
                 Finished::Parts { bytes, .. } => bytes,
-                Finished::Together(mut members) => {
+                Finished::Together { mut members, .. } => {
                     let bytes = members.iter().map(|member| member.bytes).sum();
                     members.clear();
                     self.spare.push(members);

@@ -168,7 +168,7 @@ impl Driver {
             exporting: Exporting::new(),
             requests: Requests::default(),
             notes: Notes::default(),
-            sending: (0..channels).map(|_| StripeQueue::default()).collect(),
+            sending: (0..channels as u16).map(StripeQueue::sending).collect(),
             sent: vec![VecDeque::new(); channels],
             unfinished: vec![VecDeque::new(); channels],
             sent_counts: SmallVec::from_elem(0, channels),
@@ -178,7 +178,7 @@ impl Driver {
                 .bounce_pages
                 .map(|pages| Bounce::new(pages, setting.channels, setting.is_crowded)),
             credit: None,
-            receiving: (0..channels).map(|_| StripeQueue::default()).collect(),
+            receiving: (0..channels).map(|_| StripeQueue::receiving()).collect(),
             posted: SlotMap::with_key(),
             next_address: BTreeMap::new(),
             asked_for: BTreeSet::new(),

@@ -265,7 +265,13 @@ fn sections_whose_chunks_do_not_come_are_not_planned() {
     assert!((0..5).all(|number| prey.hear(section(recv, 100 * number, 100)).is_none()));
     assert_eq!(prey.planned, [100], "the first one is as much as may be planned");
     let op = OpKey::from_wire(recv);
-    let part = |bytes| Finished::Parts { op, transfer: Default::default(), chunks: 1, bytes };
+    let part = |bytes| Finished::Parts {
+        sent_on: Some(0),
+        op,
+        transfer: Default::default(),
+        chunks: 1,
+        bytes,
+    };
     prey.protocol.handle_finished(part(99));
     prey.act();
     assert_eq!(prey.planned, [100, 100]);

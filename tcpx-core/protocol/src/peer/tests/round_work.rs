@@ -111,10 +111,14 @@ impl Target {
                 Action::SendChunks(plan) => {
                     self.pieces += plan.members.as_slice().len() as u64;
                     self.protocol.handle_finished(match plan.members {
-                        Members::One(Member { op, transfer, .. }) => {
-                            Finished::Parts { op, transfer, chunks: 1, bytes: plan.bytes }
-                        }
-                        Members::Many(members) => Finished::Together(members),
+                        Members::One(Member { op, transfer, .. }) => Finished::Parts {
+                            sent_on: Some(0),
+                            op,
+                            transfer,
+                            chunks: 1,
+                            bytes: plan.bytes,
+                        },
+                        Members::Many(members) => Finished::Together { sent_on: Some(0), members },
                     });
                 }
                 Action::Served(uses) => self.exporting.exports.end_all(&uses),

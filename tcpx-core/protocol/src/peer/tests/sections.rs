@@ -69,6 +69,27 @@ fn chunks_until(pair: &mut Pair, transfer: TransferKey) -> usize {
         .expect("it is sent some day")
 }
 
+/// The other channels send what a slow one has not been dealt, and every message ends.
+#[test]
+fn a_slow_channel_holds_up_only_what_it_was_dealt() {
+    const FAST: [usize; 2] = [0, 2];
+    let tuning = Tuning { section_bytes: 3 * CHUNK, ahead_bytes: 6 * CHUNK, ..SETTING.tuning };
+    let mut pair = Pair::up([Setting { channels: 3, tuning, ..SETTING }; 2]);
+    let long = send(&mut pair, 100 * CHUNK + 1);
+    let mut fast = 0;
+    while FAST.into_iter().filter(|channel| pair.send_chunk(0, *channel).unwrap()).count() > 0 {
+        fast = FAST.map(|channel| pair.ends[0].sent[channel].len()).into_iter().sum();
+    }
+    let slow = 101 - fast;
+    assert!((2..=6).contains(&slow), "{slow} chunks wait for the slow channel");
+    for left in (0..slow).rev() {
+        assert!(!is_done(&pair, long), "{left}");
+        assert!(pair.send_chunk(0, 1).unwrap());
+    }
+    assert!(is_done(&pair, long));
+    pair.settle().unwrap();
+}
+
 #[test]
 fn a_short_message_waits_for_what_is_under_way_and_not_for_the_rest() {
     let mut pair = up();

@@ -117,12 +117,11 @@ impl Prey {
             },
             slice: 2,
         };
-        let queues = || (0..CHANNELS).map(|_| StripeQueue::default()).collect();
         let mut prey = Self {
             protocol: PeerProtocol::new(opening, Instant::now()),
             memory: Memory::new(),
-            sending: queues(),
-            receiving: queues(),
+            sending: (0..CHANNELS).map(StripeQueue::sending).collect(),
+            receiving: (0..CHANNELS).map(|_| StripeQueue::receiving()).collect(),
             names: Vec::new(),
             noted: 0,
             taken: 0,
