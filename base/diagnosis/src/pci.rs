@@ -8,5 +8,5 @@ mod nic;
 mod path;
 
 pub use gpu::{Gpu, gpus};
-pub use nic::{Nic, nic_bytes, nic_down, nic_speed, nics};
+pub use nic::{Nic, nic_bytes, nic_down, nic_numa, nic_speed, nics};
 pub use path::{Distance, PciPath, distance};

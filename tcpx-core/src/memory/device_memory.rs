@@ -7,7 +7,7 @@ use tcpx_cuda::{
     CudaError, CudaGpu, CurrentContext, DeviceBuffer, allocation_end, host_alias, is_exportable,
     is_readable, is_writable,
 };
-use tcpx_diagnosis::pci::{PciPath, gpus};
+use tcpx_diagnosis::pci::{Gpu, gpus};
 use tcpx_protocol::types::MemoryType;
 use tcpx_sys::ForkGuard;
 use tcpx_unpack::MemoryKind;
@@ -46,9 +46,9 @@ impl DeviceMemory {
         }
     }
 
-    /// Returns the place of the GPU on PCI. `None`: device memory is emulated, or the system does
-    /// not show the place.
-    pub(crate) fn pci_path(&self) -> Option<PciPath> {
+    /// Returns the GPU as the system describes it, with its place on PCI and its NUMA node. `None`:
+    /// device memory is emulated, or the system does not show the GPU.
+    pub(crate) fn described(&self) -> Option<Gpu> {
         let Self::Cuda(gpu) = self else { return None };
         let bus_id = match gpu.pci_bus_id() {
             Ok(bus_id) => bus_id.to_ascii_lowercase(),
@@ -57,7 +57,7 @@ impl DeviceMemory {
                 return None;
             }
         };
-        gpus(Path::new("/")).into_iter().find(|gpu| gpu.pci_bus_id == bus_id)?.pci_path
+        gpus(Path::new("/")).into_iter().find(|gpu| gpu.pci_bus_id == bus_id)
     }
 
     /// Makes the GPU's context current on this thread while the guard lives. Plugins take the GPU
@@ -244,6 +244,6 @@ mod tests {
         assert!(memory.bytes_from(owned.address()).unwrap().unwrap() >= 100);
         assert_eq!(memory.bytes_from(8).unwrap(), None);
         assert_eq!((memory.name(), memory.kind()), ("emulated", MemoryKind::Host));
-        assert!(memory.pci_path().is_none());
+        assert!(memory.described().is_none());
     }
 }

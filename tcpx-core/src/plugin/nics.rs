@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use tcpx_diagnosis::Tree;
-use tcpx_diagnosis::pci::{PciPath, distance, nic_speed};
+use tcpx_diagnosis::pci::{Gpu, PciPath, distance, nic_numa, nic_speed};
 use tcpx_protocol::types::nic::{NicLink, NicLinks};
 
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ pub(crate) struct SessionNics {
 
 impl SessionNics {
     /// Makes the list for a session with this device memory. `wanted`: an explicit choice, which
-    /// wins. Reads one file for each NIC.
+    /// wins. Reads up to three files for each NIC.
     ///
     /// # Errors
     /// [`Error::NoNic`] for a name that no NIC has.
@@ -35,7 +35,7 @@ impl SessionNics {
         let is_choice = !wanted.is_empty();
         let nics = match plugin.is_hardware() {
             _ if is_choice => by_name(plugin.nics(), wanted)?,
-            true => nearest(plugin.nics(), memory.pci_path().as_ref()),
+            true => nearest(plugin.nics(), memory.described().as_ref(), Path::new("/")),
             false => plugin.nics().to_vec(),
         };
         let link = |nic: &Nic| NicLink::new(&nic.name, nic_speed(Path::new("/"), &nic.name));
@@ -123,10 +123,13 @@ fn no_nic(wanted: &str, nics: &[Nic]) -> Error {
     Error::NoNic { wanted: wanted.to_owned(), available }
 }
 
-/// Returns the NICs at the smallest distance from a GPU, or all if no distance is known.
-fn nearest(nics: &[Nic], gpu: Option<&PciPath>) -> Vec<Nic> {
-    let distance_of =
-        |nic: &Nic| Some(distance(gpu?, &PciPath::parse(nic.pci_path.as_deref()?)?, true));
+/// Returns the NICs at the smallest distance from a GPU, or all if no distance is known. Where no
+/// host bridge is shared, those of the GPU's NUMA node are nearer; `root` has the nodes.
+fn nearest(nics: &[Nic], gpu: Option<&Gpu>, root: &Path) -> Vec<Nic> {
+    let distance_of = |nic: &Nic| {
+        let (gpu, path) = (gpu?, PciPath::parse(nic.pci_path.as_deref()?)?);
+        Some(distance(gpu.pci_path.as_ref()?, &path, gpu.numa == nic_numa(root, &nic.name)))
+    };
     let Some(smallest) = nics.iter().filter_map(distance_of).min() else { return nics.to_vec() };
     nics.iter().filter(|nic| distance_of(nic) == Some(smallest)).cloned().collect()
 }
@@ -190,13 +193,46 @@ mod tests {
         nics.iter().map(|nic| nic.name.as_str()).collect()
     }
 
+    /// Returns the GPU at this place, on this NUMA node.
+    fn gpu(place: &str, numa: u32) -> Gpu {
+        let pci_path = PciPath::parse(place.as_ref());
+        let pci_bus_id = pci_path.as_ref().unwrap().bus_id().to_owned();
+        Gpu { pci_bus_id, pci_path, numa: Some(numa), has_driver: true, model: None }
+    }
+
+    /// A root in which each of these NICs is on this NUMA node.
+    fn machine(nodes: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, node) in nodes {
+            let device = root.path().join("sys/class/net").join(name).join("device");
+            std::fs::create_dir_all(&device).unwrap();
+            std::fs::write(device.join("numa_node"), node).unwrap();
+        }
+        root
+    }
+
     #[test]
     fn each_gpu_of_an_a3_high_gets_the_nic_beside_it() {
         let (nics, gpus) = a3_high();
-        for (gpu, expected) in gpus {
-            let path = PciPath::parse(gpu.as_ref()).unwrap();
-            assert_eq!(names(&nearest(&nics, Some(&path))), [expected], "{gpu}");
+        let root = machine(&[("eth1", "0\n"), ("eth2", "0\n"), ("eth3", "1\n"), ("eth4", "1\n")]);
+        for (place, expected) in gpus {
+            let found = nearest(&nics, Some(&gpu(place, 0)), root.path());
+            assert_eq!(names(&found), [expected], "{place}");
         }
+    }
+
+    #[test]
+    fn below_other_host_bridges_the_nics_of_the_gpus_node_are_used() {
+        let (nics, _) = a3_high();
+        let root = machine(&[("eth1", "0\n"), ("eth2", "0\n"), ("eth3", "1\n"), ("eth4", "1\n")]);
+        let place = "/sys/devices/pci0000:c0/0000:c0:01.0/0000:c1:00.0";
+        let used = |node| nearest(&nics, Some(&gpu(place, node)), root.path());
+        assert_eq!(names(&used(0)), ["eth1", "eth2"]);
+        assert_eq!(names(&used(1)), ["eth3", "eth4"]);
+        assert_eq!(used(2).len(), 4, "all are on other nodes");
+        let unnamed = machine(&[("eth1", "-1\n"), ("eth3", "-1\n")]);
+        let no_node = Gpu { numa: None, ..gpu(place, 0) };
+        assert_eq!(nearest(&nics, Some(&no_node), unnamed.path()).len(), 4, "no node is known");
     }
 
     #[test]
@@ -206,12 +242,12 @@ mod tests {
             "eth2",
             "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:03.0/0000:0d:00.0",
         );
-        let gpu = PciPath::parse(gpus[0].0.as_ref()).unwrap();
-        assert_eq!(names(&nearest(&nics, Some(&gpu))), ["eth1", "eth2"]);
-        assert_eq!(nearest(&nics, None).len(), 4);
+        let (gpu, root) = (gpu(gpus[0].0, 0), machine(&[]));
+        assert_eq!(names(&nearest(&nics, Some(&gpu), root.path())), ["eth1", "eth2"]);
+        assert_eq!(nearest(&nics, None, root.path()).len(), 4);
         let virtual_nics: Vec<Nic> =
             nics.into_iter().map(|nic| Nic { pci_path: None, ..nic }).collect();
-        assert_eq!(nearest(&virtual_nics, Some(&gpu)).len(), 4);
+        assert_eq!(nearest(&virtual_nics, Some(&gpu), root.path()).len(), 4);
     }
 
     #[test]

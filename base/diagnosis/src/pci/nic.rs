@@ -87,6 +87,17 @@ fn speed_mbps(tree: &Tree<'_>, at: &Path) -> Option<u32> {
     speed.filter(|&speed| speed > 0 && speed < u32::MAX)
 }
 
+/// Returns the NUMA node of the network interface of this name; `None` where the system names none.
+/// Reads one file.
+#[must_use]
+pub fn nic_numa(root: &Path, name: &str) -> Option<u32> {
+    numa(&Tree::new(root), &Path::new(INTERFACES).join(name))
+}
+
+fn numa(tree: &Tree<'_>, at: &Path) -> Option<u32> {
+    tree.number(at.join("device/numa_node")).and_then(|node| u32::try_from(node).ok())
+}
+
 /// Returns a finding if the network interface of this name is down. Reads one file.
 #[must_use]
 pub fn nic_down(root: &Path, name: &str) -> Option<Finding> {
@@ -114,7 +125,7 @@ fn read(tree: &Tree<'_>, at: &Path, name: String, addresses: &[(String, Ipv4Addr
             .filter(|(nic, _)| *nic == name)
             .map(|&(_, address)| address)
             .collect(),
-        numa: positive("device/numa_node"),
+        numa: numa(tree, at),
         operstate: tree.word(at.join("operstate")).unwrap_or_else(|| "unknown".to_owned()),
         driver: tree
             .canonical(at.join("device/driver"))
