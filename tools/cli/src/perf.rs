@@ -41,6 +41,7 @@ mod host;
 mod html;
 mod incast;
 mod intervals;
+mod kv;
 mod latency;
 mod measurement;
 mod nic_traffic;

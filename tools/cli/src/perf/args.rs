@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
+use super::kv::KvArgs;
 use super::output::{Format, Output};
 use super::plan::{
     Batch, Direction, MAX_DEPTH, MAX_ITERATIONS, MAX_MESSAGES, Mode, OneSided, Plan, Receives,
@@ -158,6 +159,9 @@ pub(crate) struct PerfArgs {
     #[arg(long, requires = "latency", conflicts_with = "op")]
     notify: bool,
 
+    #[command(flatten)]
+    kv: KvArgs,
+
     /// Measure plain sockets too, in turns with the session: blocking, written and read in pieces
     /// as large as the message allows. One for round trips; for streams as many as the session
     /// has, each with a thread: channels x NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS
@@ -206,10 +210,11 @@ impl PerfArgs {
         let iters_from_env = variables::read(&["TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS"])?;
         let plan = Plan {
             mode,
-            sizes: match &self.sweep {
-                Some(sweep) => sweep.sizes(self.latency),
-                None if self.size.is_empty() => vec![size_from_env.unwrap_or(size).0],
-                None => self.size.iter().map(|size| size.0).collect(),
+            sizes: match (self.kv.request(), &self.sweep) {
+                (Some(request), _) => vec![request.range_bytes],
+                (None, Some(sweep)) => sweep.sizes(self.latency),
+                (None, None) if self.size.is_empty() => vec![size_from_env.unwrap_or(size).0],
+                (None, None) => self.size.iter().map(|size| size.0).collect(),
             },
             iterations: self.iters.or(iters_from_env).unwrap_or(iterations),
             duration_ms: self.duration.map(milliseconds),
@@ -231,7 +236,12 @@ impl PerfArgs {
     }
 
     fn mode(&self) -> Result<Mode, Failure> {
-        let direction = match self.op.unwrap_or_default() {
+        let kv = self.kv.request();
+        let op = self.op.unwrap_or(if kv.is_some() { Op::Read } else { Op::Send });
+        let direction = match op {
+            Op::Send if kv.is_some() => {
+                return Err(Failure::Usage("--kv: only with --op write or read".into()));
+            }
             Op::Send => return self.mode_of_sends(),
             Op::Write => Direction::Write,
             Op::Read => Direction::Read,
@@ -242,8 +252,8 @@ impl PerfArgs {
         Ok(Mode::OneSided(OneSided {
             direction,
             depth: self.depth.unwrap_or(if self.latency { 1 } else { DEPTH }),
-            descriptors: self.descriptors.unwrap_or(1),
-            is_scattered: self.scattered,
+            descriptors: kv.as_ref().map_or(self.descriptors.unwrap_or(1), |kv| kv.ranges),
+            is_scattered: self.scattered || kv.is_some(),
             is_latency: self.latency,
         }))
     }
@@ -302,7 +312,7 @@ impl PerfArgs {
             _ => Format::Table,
         };
         let unit = if self.bits { RateUnit::Gigabits } else { RateUnit::Gigabytes };
-        Output { format, page: self.html.clone(), unit }
+        Output { format, page: self.html.clone(), unit, kv: self.kv.request() }
     }
 
     /// Refuses, at the server, a plan of the client that differs from this end's flags.
@@ -363,6 +373,8 @@ impl PerfArgs {
         require_same("--notify", self.notify.then_some(true), mode == Mode::Notifications)?;
         require_same("--messages", self.messages, messages)?;
         require_same("--depth", self.depth, depth)?;
+        let ranges = self.kv.request().map(|request| request.ranges);
+        require_same("--kv (ranges)", ranges, descriptors)?;
         require_same("--descriptors", self.descriptors, descriptors)?;
         require_same("--scattered", self.scattered.then_some(true), is_scattered)
     }

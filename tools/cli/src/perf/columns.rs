@@ -164,12 +164,19 @@ fn one_sided_columns(unit: RateUnit, is_latency: bool, descriptors: u32) -> Vec<
     fn of(case: &CaseFigures) -> Option<&OneSidedFigures> {
         case.one_sided.as_ref()
     }
+    fn under_way(case: &CaseFigures) -> Option<&Percentiles> {
+        of(case)?.under_way_us.as_ref()
+    }
     let mut columns = match is_latency {
         true => percentile_columns(|case| of(case)?.operation_us.as_ref()),
         false => {
             vec![
                 rate(unit, "", 9, |case| median(&of(case)?.initiator)),
-                column("us/op", 9, |case| number(&of(case), 1, |it| it.mean_us().unwrap_or(0.0))),
+                column("us/op", 8, |case| number(&of(case), 1, |it| it.mean_us().unwrap_or(0.0))),
+                column("p50 us", 8, |case| number(&under_way(case), 1, |times| times.p50)),
+                column("p99 us", 8, |case| {
+                    number(&under_way(case).and_then(|times| times.p99), 1, |time| *time)
+                }),
             ]
         }
     };

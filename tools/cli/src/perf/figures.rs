@@ -124,6 +124,9 @@ pub(super) struct OneSidedFigures {
     /// From the post of one until it is done, one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operation_us: Option<Percentiles>,
+    /// From the post of one until it was seen to be done, of many under way, the oldest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) under_way_us: Option<Percentiles>,
     /// Processor time of the posting thread for a repeated post.
     pub(super) repost_us: Option<Percentiles>,
     /// Time by that of operations of the same bytes in one range. Less is better.
@@ -254,6 +257,7 @@ impl OneSidedFigures {
             operations,
             initiator: if is_latency { None } else { Throughput::new(bytes, &client.session_ns) },
             operation_us: own.as_ref().filter(|_| is_latency).map(Percentiles::new),
+            under_way_us: Samples::new(&client.under_way_ns).as_ref().map(Percentiles::new),
             repost_us: reposts.as_ref().map(Percentiles::new),
             time_ratio_to_one_range: ratio(&own, &one_range),
         }

@@ -40,6 +40,7 @@ pub(super) fn measure(
     let nics = NicWatch::start(connected.session);
     let hosts = host::exchange(connected)?;
     let mut report = Report::new(connected, plan, hosts, output.unit);
+    report.kv.clone_from(&output.kv);
     // Lines of several ends would be mixed.
     report.has_intervals &= !others.gate.is_shared();
     let mut first_message = 0;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::figures::CaseFigures;
 use super::intervals::Interval;
+use super::kv::KvRequest;
 use super::rate_unit::RateUnit;
 use super::report::Report;
 use super::{csv, html, table};
@@ -30,12 +31,14 @@ pub(super) struct Output {
     pub(super) page: Option<PathBuf>,
     /// Unit of the rates in the table and the page.
     pub(super) unit: RateUnit,
+    /// KV cache that is moved, if it is one.
+    pub(super) kv: Option<KvRequest>,
 }
 
 impl Output {
     /// Returns an output that shows nothing; its reports have rates in `unit`.
     pub(super) fn nowhere(unit: RateUnit) -> Self {
-        Self { format: Format::Nothing, page: None, unit }
+        Self { format: Format::Nothing, page: None, unit, kv: None }
     }
 
     /// Prints the row of one size above the progress.

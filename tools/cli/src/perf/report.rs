@@ -7,6 +7,7 @@ use tcpx_doctor::NicGrowth;
 use super::columns::TableShape;
 use super::figures::CaseFigures;
 use super::host::HostOfEnd;
+use super::kv::KvRequest;
 use super::plan::{Mode, Plan, Receives};
 use super::rate_unit::RateUnit;
 use crate::rendezvous::{ConnectedEnd, Role};
@@ -45,6 +46,9 @@ pub(super) struct Report {
     pub(super) descriptors: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scattered: Option<bool>,
+    /// KV cache that an operation moves, at an end that was started with one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kv: Option<KvRequest>,
     /// Of each size, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) duration_s: Option<f64>,
@@ -127,6 +131,7 @@ impl Report {
                     None
                 }
             },
+            kv: None,
             duration_s: plan.duration_ms.map(|ms| f64::from(ms) / 1e3),
             reverse: plan.reverse,
             receives: plan.receives,

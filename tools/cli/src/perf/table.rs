@@ -78,7 +78,7 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     notes.extend(cases.iter().filter_map(processor));
     notes.extend(cases.iter().map(tcp));
     notes.extend(cases.iter().filter_map(|case| nics(case, report.unit)));
-    notes.extend(bounds(cases));
+    notes.extend(bounds(cases).into_iter().chain(report.kv.as_ref().map(|kv| kv.note())));
     notes
 }
 
@@ -143,8 +143,8 @@ fn explanation(report: &Report, has_baseline: bool) -> String {
         Mode::OneSided(_) => {
             "As the client sees it: from posting operations on the server's memory until every \
              byte is in place, while the server's program waits. us/op: mean time of an iteration \
-             by its operations. repost: processor time of the client's thread for posting an \
-             operation once more; ratio: time by that of the same bytes in one range, in turns."
+             by its operations; p50, p99: of one, beside those under way. repost: processor time \
+             of posting it again; ratio: time by that of the same bytes in one range, in turns."
         }
         Mode::Notifications => {
             "Half of a round trip as the client sees it: from sending a notification until the \

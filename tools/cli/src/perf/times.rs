@@ -9,6 +9,9 @@ use super::tcp::EndConnections;
 use crate::rendezvous::Message;
 use crate::session::RESULT_LIMIT;
 
+/// Most times of operations under way that are kept: the first ones.
+pub(super) const MOST_UNDER_WAY: usize = 100_000;
+
 /// Times of one case at one end, in ns. In round trips the client's are those of the whole trips,
 /// and the server's are those for which it held a message before it answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +22,8 @@ pub(super) struct CaseTimes {
     pub(super) large_ns: Vec<u64>,
     /// Processor time at the client for a repeated post of an operation; empty for sends.
     pub(super) repost_ns: Vec<u64>,
+    /// Times of operations while others are under way; empty for sends, and for one at a time.
+    pub(super) under_way_ns: Vec<u64>,
     /// Times of plain sockets; empty without them.
     pub(super) raw_ns: Vec<u64>,
     /// Processor time of this end in the counted iterations of the session, where it is known.
@@ -45,6 +50,8 @@ impl CaseTimes {
         self.session_ns.extend(part.session_ns);
         self.large_ns.extend(part.large_ns);
         self.repost_ns.extend(part.repost_ns);
+        let room = MOST_UNDER_WAY.saturating_sub(self.under_way_ns.len());
+        self.under_way_ns.extend(part.under_way_ns.into_iter().take(room));
         self.raw_ns.extend(part.raw_ns);
         part.processor.into_iter().for_each(|times| self.count(times));
         self.stages.add(&part.stages);

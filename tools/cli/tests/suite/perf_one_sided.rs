@@ -47,6 +47,52 @@ fn operations_are_streamed_with_as_many_under_way_as_asked_for() {
     stream("read", &["--size", "4097", "--depth", "3"], 3, 256);
 }
 
+/// The flags stand for a list of ranges, and one of each request's times is known.
+#[test]
+fn kv_caches_are_moved_block_by_block() {
+    for (op, flags, ranges, range_bytes) in [
+        ("read", &["--kv", "llama-3.1-8b", "--tokens", "17"][..], 2 * 32 * 2, 32 << 10),
+        ("write", &["--kv", "deepseek-r1", "--tokens", "1", "--op", "write"], 61, 73_728),
+        ("read", &["--kv", "llama-3.1-70b", "--tokens", "1", "--kv-together"], 80, 65_536),
+    ] {
+        let words = ["perf", "--json", "--iters", "2", "--warmup", "0", "--depth", "3"];
+        let object = Tcpx::new(&[&words[..], flags].concat()).run().json();
+        let kv = &object["kv"];
+        assert_eq!((&object["op"], &object["verified"]), (&op.into(), &true.into()), "{object}");
+        assert_eq!((&object["descriptors"], &kv["ranges"]), (&ranges.into(), &ranges.into()));
+        assert_eq!(
+            (&object["size_bytes"], &kv["range_bytes"]),
+            (&range_bytes.into(), &range_bytes.into())
+        );
+        assert_eq!(kv["request_bytes"], ranges * range_bytes, "{kv}");
+        assert_eq!((&object["scattered"], &object["depth"]), (&true.into(), &3.into()));
+        assert!(kv["break_even_gbit_per_s"].as_f64().unwrap() > 0.0, "{kv}");
+        let of_each = object["under_way_us"].as_object().unwrap();
+        assert!(of_each["min"].as_f64() <= of_each["p50"].as_f64(), "{object}");
+    }
+}
+
+#[test]
+fn kv_caches_are_not_moved_with_flags_that_say_otherwise() {
+    for (flags, words) in [
+        (&["--op", "send"][..], "--kv: only with --op write or read"),
+        (&["--size", "4K"], "cannot be used with"),
+        (&["--descriptors", "2"], "cannot be used with"),
+        (&["--scattered"], "cannot be used with"),
+        (&["--tflops", "0"], "a number above 0"),
+        (&["--tokens", "0"], "0 is not in 1..=1000000"),
+        (&["--tokens", "1000000"], "4000000 descriptors"),
+        (&["--latency", "--depth", "2"], "--depth 2"),
+    ] {
+        let all = [&["perf", "--kv", "llama-3.1-8b"], flags].concat();
+        let run = Tcpx::new(&all).run();
+        assert!(run.stderr.contains(words), "{flags:?}: {}", run.stderr);
+        assert_eq!(run.status, Some(2), "{flags:?}");
+    }
+    let run = Tcpx::new(&["perf", "--tokens", "5"]).run();
+    assert!(run.stderr.contains("--kv <MODEL>"), "{}", run.stderr);
+}
+
 #[test]
 #[ignore = "deep: a gigabyte"]
 fn large_operations_are_streamed_with_as_many_under_way_as_asked_for() {

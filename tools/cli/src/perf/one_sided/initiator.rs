@@ -1,5 +1,6 @@
 //! Client of one-sided operations: prepares operations once, and posts them.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -12,7 +13,7 @@ use crate::perf::pattern::{Content, Mismatch};
 use crate::perf::plan::{Direction, Go};
 use crate::perf::processor::{ProcessorTimes, Stopwatch};
 use crate::perf::samples::nanos;
-use crate::perf::times::CaseTimes;
+use crate::perf::times::{CaseTimes, MOST_UNDER_WAY};
 use crate::rendezvous::SessionLink;
 
 pub(super) fn measure(
@@ -34,8 +35,8 @@ pub(super) fn measure(
         let nanos = run_turn(link, end, turn, || match end.turns.is_latency {
             true => one_by_one(end, turn, operations),
             false => {
-                let time = stream(end, operations)?;
-                processor = Some(time).filter(|_| end.costs_count(turn));
+                let (time, each) = stream(end, operations)?;
+                processor = Some((time, each)).filter(|_| end.costs_count(turn));
                 Ok(vec![time.elapsed_ns])
             }
         });
@@ -43,7 +44,11 @@ pub(super) fn measure(
         let is_counted = |(iteration, _): &(u64, u64)| end.case.is_counted(*iteration);
         let measured = turn.iterations.clone().zip(nanos).filter(is_counted);
         series.extend(measured.map(|(_, nanos)| nanos));
-        processor.into_iter().for_each(|time| times.count(time));
+        if let Some((time, each)) = processor {
+            times.count(time);
+            let room = MOST_UNDER_WAY.saturating_sub(times.under_way_ns.len());
+            times.under_way_ns.extend(each.into_iter().take(room));
+        }
         times.note(mismatch, turn.iterations.start, turn.payload.bytes, "reads");
         if turn.layout == Layout::Ranges {
             progress.steps(end.case.counted_of(&turn.iterations));
@@ -116,22 +121,33 @@ fn one_by_one(
     turn.iterations.clone().zip(operations).map(time).collect()
 }
 
-/// Returns the times of all operations of a turn. One operation for each slot is under way; the
-/// oldest is waited for.
-fn stream(end: &OneSidedEnd<'_>, operations: &[Operation]) -> Result<ProcessorTimes, Failure> {
+/// Returns the times of all operations of a turn, together and of each, in ns. One operation for
+/// each slot is under way; the oldest is waited for.
+fn stream(
+    end: &OneSidedEnd<'_>,
+    operations: &[Operation],
+) -> Result<(ProcessorTimes, Vec<u64>), Failure> {
+    let uses = operations.len() * end.turns.rounds as usize;
+    let (mut posted, mut each) = (VecDeque::new(), Vec::with_capacity(uses));
     let watch = Stopwatch::start();
+    let mut wait = |operation: &Operation, posted: Option<Instant>| {
+        end.buffer.budget.wait_operation(operation)?;
+        each.extend(posted.map(|posted| nanos(posted.elapsed())));
+        Ok::<_, Failure>(())
+    };
     for round in 0..end.turns.rounds {
         for operation in operations {
             if round > 0 {
-                end.buffer.budget.wait_operation(operation)?;
+                wait(operation, posted.pop_front())?;
             }
+            posted.push_back(Instant::now());
             operation.post(None)?;
         }
     }
     for operation in operations {
-        end.buffer.budget.wait_operation(operation)?;
+        wait(operation, posted.pop_front())?;
     }
-    Ok(watch.read())
+    Ok((watch.read(), each))
 }
 
 /// Returns the processor time that each post takes of this thread, in ns.
