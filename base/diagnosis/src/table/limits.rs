@@ -69,7 +69,7 @@ PORT_IN_USE = 613 Error "the port is in use"
     cure ["ss -ltnp", "# stop the other program, or choose another port: --port of tcpx, listen (TCPX_LISTEN) of a session; 0 lets the system choose"]
     source "this project"
 KERNEL_TLS_UNUSED = 614 Info "tcpx encrypts by itself, not by the kernel's TLS"
-    symptom "tcpx doctor says whether this kernel has TLS; encryption (TCPX_ENCRYPTION) is as fast with it as without"
+    symptom "tcpx doctor says whether this kernel has TLS; encryption (TCPX_ENCRYPTION) is the same with it as without"
     cause "the kernel's TLS cannot renew its keys before Linux 6.14, and it was never measured to be faster: records are encrypted in the process, on every kernel alike"
     cure ["sysctl net.ipv4.tcp_available_ulp", "# nothing to do: tcpx needs nothing of the kernel to encrypt"]
     source "this project, docs/decisions/encryption.md"
