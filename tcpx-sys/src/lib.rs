@@ -68,7 +68,7 @@ pub use later_tables::{
 pub use load::{Entries, LoadError, Plugin, SYMBOL};
 pub use logger::{log_callback, set_max_log_level};
 pub use printable::printable;
-pub use process::{ForkGuard, Forked, is_forked};
+pub use process::{ForkGuard, Forked, is_forked, without_forks};
 pub use readiness::{
     CommDescriptor, CommDescriptorsFn, CommPollV1, MAX_COMM_DESCRIPTORS, NeedsCallFn,
     READINESS_SYMBOL, ReadinessEntries,

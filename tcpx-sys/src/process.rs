@@ -7,9 +7,14 @@
 //! check may take no lock. The check is therefore one atomic that a handler of `pthread_atfork`
 //! sets.
 //!
+//! A child that ends with `exit` runs the destructors of libraries, which may wait for ever for a
+//! lock that a thread of the parent held. Work that holds such a lock is done
+//! [without forks](without_forks): a fork waits for its end.
+//!
 //! A child that is made without those handlers (`vfork`, `_Fork`, a bare `clone`) is not
 //! recognised. Until `exec` it must call nothing.
 
+use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
 
@@ -88,17 +93,66 @@ impl Drop for ForkGuard {
     }
 }
 
-/// Registers the handler. Two concurrent threads register it twice, which does no harm. A child
+/// Does work during which this process is not forked: `fork` on another thread waits until it ends.
+/// The work is short, forks nothing, waits for nothing, and does no other work of this kind. Without
+/// memory for the handlers it is done all the same.
+pub fn without_forks<T>(work: impl FnOnce() -> T) -> T {
+    struct Reader;
+    impl Drop for Reader {
+        fn drop(&mut self) {
+            // SAFETY: this thread has locked it for reading, and is in the same process.
+            unsafe { libc::pthread_rwlock_unlock(FORKS.0.get()) };
+        }
+    }
+    let _ = register();
+    // SAFETY: the lock is static, and initialised.
+    let is_locked = unsafe { libc::pthread_rwlock_rdlock(FORKS.0.get()) } == 0;
+    let _reader = is_locked.then_some(Reader);
+    work()
+}
+
+/// Lock that a fork takes for writing, and [`without_forks`] for reading.
+static FORKS: ForkLock = ForkLock(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER));
+
+struct ForkLock(UnsafeCell<libc::pthread_rwlock_t>);
+
+// SAFETY: only functions for locks touch the lock, but in a child, which has one thread.
+unsafe impl Sync for ForkLock {}
+
+thread_local! {
+    /// Number of handlers that run in the fork under way on this thread: they may be registered
+    /// twice.
+    static FORKING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs before a fork, on the thread that forks.
+unsafe extern "C" fn before_fork() {
+    if FORKING.replace(FORKING.get() + 1) == 0 {
+        // SAFETY: the lock is static, and initialised.
+        unsafe { libc::pthread_rwlock_wrlock(FORKS.0.get()) };
+    }
+}
+
+/// Runs in the parent after a fork, on the thread that has forked.
+unsafe extern "C" fn in_parent() {
+    if FORKING.replace(FORKING.get().saturating_sub(1)) == 1 {
+        // SAFETY: this thread has locked it in `before_fork`.
+        unsafe { libc::pthread_rwlock_unlock(FORKS.0.get()) };
+    }
+}
+
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// Registers the handlers. Two concurrent threads register it twice, which does no harm. A child
 /// might find a `Once` running for ever.
 fn register() -> io::Result<()> {
-    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     if IS_REGISTERED.load(Ordering::Acquire) {
         return Ok(());
     }
-    // SAFETY: the handler makes no assumption about the child that it runs in, and only uses
-    // atomics. The C library forgets the handler when the shared object that contains it is
-    // unloaded.
-    match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
+    // SAFETY: the handler of the child makes no assumption about the child that it runs in, and
+    // only uses atomics, its own thread's count, and a lock that it makes anew. The C library forgets
+    // the handlers when the shared object that contains them is unloaded.
+    match unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) } {
         0 => {
             IS_REGISTERED.store(true, Ordering::Release);
             Ok(())
@@ -109,7 +163,66 @@ fn register() -> io::Result<()> {
 
 /// Runs in a child before `fork` returns there, when it has one thread. Async-signal-safe.
 unsafe extern "C" fn in_child() {
+    if FORKING.replace(FORKING.get().saturating_sub(1)) == 1 {
+        // The thread that has locked it has another number here, and could not unlock it.
+        // SAFETY: this is the only thread, and nothing waits for the lock.
+        unsafe { FORKS.0.get().write(libc::PTHREAD_RWLOCK_INITIALIZER) };
+    }
     if STATE.load(Ordering::Relaxed) == CLAIMED || CALLS.load(Ordering::Relaxed) > 0 {
         STATE.store(FORKED, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    /// The child does such work itself, and ends: the system ends one that hangs.
+    fn fork_and_wait() {
+        // SAFETY: the child calls functions for locks, which are in order there, and `_exit`.
+        match unsafe { libc::fork() } {
+            0 => {
+                // SAFETY: the call sets a timer of this process.
+                unsafe { libc::alarm(60) };
+                without_forks(|| ());
+                // SAFETY: the call ends the child, and runs nothing.
+                unsafe { libc::_exit(7) };
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: `status` is an integer of this function.
+                let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!((waited, libc::WIFEXITED(status)), (child, true), "{status:#x}");
+                assert_eq!(libc::WEXITSTATUS(status), 7);
+            }
+        }
+    }
+
+    #[test]
+    fn a_fork_waits_for_the_end_of_such_work_and_its_child_is_free() {
+        let is_over = AtomicBool::new(false);
+        let (sender, forks) = channel();
+        thread::scope(|scope| {
+            without_forks(|| {
+                scope.spawn(|| {
+                    sender.send(()).unwrap();
+                    fork_and_wait();
+                    assert!(is_over.load(Ordering::SeqCst), "it was forked meanwhile");
+                });
+                forks.recv().unwrap();
+                // A thread that need not wait would be through with many of these.
+                for _ in 0..10_000 {
+                    thread::yield_now();
+                }
+                is_over.store(true, Ordering::SeqCst);
+            });
+        });
+        // Twice registered, and once more free.
+        IS_REGISTERED.store(false, Ordering::SeqCst);
+        (0..20).for_each(|_| fork_and_wait());
+        without_forks(|| ());
     }
 }

@@ -31,6 +31,7 @@ use tcpx_protocol::types::encryption::Credential;
 use tcpx_protocol::types::memory::Device;
 use tcpx_seal::secret::{SharedSecret, TrafficSecret};
 use tcpx_seal::suite::Suite;
+use tcpx_sys::without_forks;
 use zeroize::Zeroizing;
 
 use self::certificates::{Certificates, name_of};
@@ -140,7 +141,8 @@ pub(crate) fn listen(credentials: &Credentials) -> Result<TlsHandshake, Encrypti
             Arc::new(provider::listener_without_resumption(config))
         }
     };
-    Ok(TlsHandshake::of(ServerConnection::new(config)?.into(), credentials))
+    let connection = without_forks(|| ServerConnection::new(config))?;
+    Ok(TlsHandshake::of(connection.into(), credentials))
 }
 
 /// Begins a handshake with this session. With certificates the listener's must be for `peer`, the
@@ -162,7 +164,8 @@ pub(crate) fn connect(
             (Arc::new(provider::connector_without_resumption(config)), name_of("tcpx")?)
         }
     };
-    Ok(TlsHandshake::of(ClientConnection::new(config, name)?.into(), credentials))
+    let connection = without_forks(|| ClientConnection::new(config, name))?;
+    Ok(TlsHandshake::of(connection.into(), credentials))
 }
 
 impl TlsHandshake {
@@ -186,7 +189,7 @@ impl TlsHandshake {
             if taken.is_err() || taken.is_ok_and(|taken| taken == 0) {
                 return Err(EncryptionProblem::handshake("it goes on behind its end"));
             }
-            self.connection.process_new_packets()?;
+            without_forks(|| self.connection.process_new_packets())?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use tcpx_comm::wire::{Hello, HelloReply, HelloStatus, SocketRole};
 use tcpx_seal::exchange::{Answer, ExchangeError};
 use tcpx_seal::secret::SharedSecret;
 use tcpx_seal::suite::Suite;
+use tcpx_sys::without_forks;
 
 use tcpx_devmem::DevmemError;
 
@@ -353,7 +354,7 @@ impl Acceptor {
         };
         let reply = HelloReply { attempt: hello.attempt, status: HelloStatus::Accepted }.encode();
         let (said, offer) = (handshake.hello_bytes(), handshake.offer());
-        Answer::new(secret, Suite::fastest(), said, offer, &reply).map(Some)
+        without_forks(|| Answer::new(secret, Suite::fastest(), said, offer, &reply)).map(Some)
     }
 
     /// Closes and counts a connection that is not the peer's.

@@ -10,6 +10,7 @@ use tcpx_comm::wire::{Hello, HelloReply, HelloStatus, SocketRole};
 use tcpx_seal::exchange::{Answer, ExchangeError, Offer};
 use tcpx_seal::secret::SharedSecret;
 use tcpx_seal::suite::Suite;
+use tcpx_sys::without_forks;
 
 use super::congestion;
 use super::handle::ListenHandle;
@@ -173,7 +174,7 @@ impl Dialer {
             chunk_bytes: self.chunk_bytes,
         }
         .encode();
-        let offer = |secret| Offer::new(secret, Suite::fastest(), &hello);
+        let offer = |secret| without_forks(|| Offer::new(secret, Suite::fastest(), &hello));
         let offer = self.secret.as_ref().map(offer).transpose()?;
         socket.set_write_timeout(Some(self.time_left()?))?;
         let said = [&hello[..], offer.as_ref().map_or(&[], |offer| offer.bytes())].concat();

@@ -13,6 +13,7 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256};
 use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::types::memory::Device;
+use tcpx_sys::without_forks;
 
 use crate::error::{Error, Result};
 
@@ -30,7 +31,7 @@ impl SessionKey {
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.
     pub(crate) fn generate() -> Result<Self> {
-        let pair = Ed25519KeyPair::generate().map_err(|_| {
+        let pair = without_forks(Ed25519KeyPair::generate).map_err(|_| {
             Error::io("making the key pair of a session", &std::io::ErrorKind::Other.into())
         })?;
         let public = public_key_to_spki(&alg_id::ED25519, pair.public_key()).into_owned();
