@@ -155,6 +155,12 @@ fn each_way_in_which_files_are_unusable_has_words_of_its_own() {
         assert!(matches!(problem, CertificateFileProblem::Holds(_)), "{problem:?}");
         assert_eq!(id, "TCPX-753");
     }
+    // Also for root, who may read what others may not.
+    let link = folder.file("link to itself");
+    std::os::unix::fs::symlink(&link, &link).unwrap();
+    let (problem, id) = refused(sound().tls_cert(Some(link)), "tls_cert");
+    assert!(matches!(problem, CertificateFileProblem::Unreadable(_)), "{problem:?}");
+    assert_eq!(id, "TCPX-753");
     let (problem, id) = refused(sound().tls_key(Some(other.key)), "tls_key");
     assert_eq!((problem, id.as_str()), (CertificateFileProblem::KeyDiffers, "TCPX-754"));
 }
