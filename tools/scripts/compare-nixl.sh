@@ -6,26 +6,42 @@
 # which are verified. About 20 s a round, on a machine that does nothing else, or the figures mean
 # nothing.
 #
-# usage: tools/scripts/compare-nixl.sh [--busy N] [--encrypt] FOLDER [ROUNDS] [ROW...]
+# usage: tools/scripts/compare-nixl.sh [--busy N] [--encrypt] [--kv FILE] FOLDER [ROUNDS] [ROW...]
 #   N       processes that compute meanwhile (default: none)
 #   --encrypt
 #           this backend encrypts (TCPX_ENCRYPTION=require); UCX goes on in clear
+#   --kv FILE
+#           KV caches of requests instead: READ, and WRITE with a notification, 1, 4 and 16 under
+#           way. p50 and p99 of a request, and GB/s. FILE is what tcpx perf --kv MODEL --json has
+#           printed, which says of how many ranges of how many bytes a request is
 #   FOLDER  has libplugin_TCPX.so, from cargo xtask nixl --out FOLDER
 #   ROUNDS  how often everything is measured (default: 5)
 #   ROW     only rows that begin so, such as "READ" or "WRITE 4 KiB" (default: all)
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 
-busy=0
-if [[ ${1:-} == --busy ]]; then
-    busy=${2:?how many processes compute meanwhile}
-    shift 2
-fi
-encryption=
-if [[ ${1:-} == --encrypt ]]; then
-    encryption=require
+busy=0 encryption= kv=
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+    --busy)
+        busy=${2:?how many processes compute meanwhile}
+        shift
+        ;;
+    --encrypt) encryption=require ;;
+    --kv)
+        kv=$(realpath "${2:?the file of tcpx perf --kv MODEL --json}")
+        shift
+        ;;
+    *) break ;;
+    esac
     shift
-fi
+done
+for word in "$@"; do
+    if [[ $word == --* ]]; then
+        echo "$word: options come before FOLDER; see --help" >&2
+        exit 2
+    fi
+done
 folder=$(realpath "${1:?the folder of libplugin_TCPX.so; see --help}")
 shift
 rounds=${1:-5}
@@ -37,4 +53,4 @@ for variable in "${!TCPX_@}" "${!UCX_@}"; do unset "$variable"; done
 if [[ $encryption ]]; then
     export TCPX_ENCRYPTION=$encryption
 fi
-exec "$python" tools/scripts/compare_nixl.py "$folder" "$rounds" "$busy" "$@"
+exec "$python" tools/scripts/compare_nixl.py "$folder" "$rounds" "$busy" "$kv" "$@"

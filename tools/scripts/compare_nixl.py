@@ -5,6 +5,8 @@ are measured. Both ends of a pair poll, as UCX wants it: the one that begins ask
 the other one for notifications. A program of NIXL with a thread of its own does the same.
 """
 
+import collections
+import json
 import multiprocessing
 import os
 import platform
@@ -23,6 +25,8 @@ OUTSTANDING = 8
 TURN_BYTES, TURN_MESSAGES = 64 * MIB, 400
 DESCRIPTORS, DESCRIPTOR_BYTES = 1000, 4 * KIB
 NOTIFICATIONS, NOTIFICATION_BYTES = 400, 64
+# Requests of a KV cache under way, the fewest posts of a turn, and the note behind each write.
+KV_DEPTHS, KV_POSTS, KV_NOTE = (1, 4, 16), 24, b"request"
 PATIENCE_S = 120
 # Every area has bytes of this, and no two places or turns the same ones.
 NOISE_BYTES = 4 * MIB
@@ -58,11 +62,29 @@ class Row:
         return theirs / ours if self.is_latency else ours / theirs
 
 
+class KvRow(Row):
+    """Requests of a KV cache, each a list of blocks. The place of each is posted again and again."""
+
+    def __init__(self, operation, kv, depth):
+        super().__init__(operation, kv["range_bytes"], depth, kv["ranges"])
+        self.messages = depth
+        self.posts = max(KV_POSTS, 2 * depth)
+        self.kv = kv
+
+    def __str__(self):
+        return (f"{self.operation}, {self.kv['model']}, {self.kv['tokens']:,} tokens, "
+                f"{self.depth} under way")
+
+
 def human(count):
     return f"{count // MIB} MiB" if count >= MIB else f"{count // KIB} KiB"
 
 
-def rows():
+def rows(kv=None):
+    if kv:
+        for operation in ("READ", "WRITE"):
+            yield from (KvRow(operation, kv, depth) for depth in KV_DEPTHS)
+        return
     for operation in ("WRITE", "READ"):
         for depth in (1, OUTSTANDING):
             yield from (Row(operation, size, depth) for size in SIZES)
@@ -89,14 +111,16 @@ class End:
         pipe.send((self.agent.get_agent_metadata(), self.area.ctypes.data))
         metadata, self.remote = pipe.recv()
         self.agent.add_remote_agent(metadata)
-        self.handles = {}
+        self.handles, self.notes = {}, collections.deque()
 
     def pieces(self, row, turn):
         """Parts of the area, with the noise and the number that make their bytes."""
         step = min(row.message, NOISE_BYTES)
-        for index, at in enumerate(range(0, row.messages * row.message, step)):
+        end = row.messages * row.message
+        for index, at in enumerate(range(0, end, step)):
             number = numpy.uint8((37 * turn + index) % 256)
-            yield self.area[at : at + step], self.noise[:step], number
+            part = self.area[at : min(at + step, end)]
+            yield part, self.noise[: len(part)], number
 
     def fill(self, row, turn):
         for part, noise, number in self.pieces(row, turn):
@@ -138,9 +162,11 @@ class End:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             for _ in range(1000):
-                came = self.agent.get_new_notifs(backends=[self.backend]).get(self.other)
-                if came:
-                    return came[0]
+                if not self.notes:
+                    came = self.agent.get_new_notifs(backends=[self.backend])
+                    self.notes.extend(came.get(self.other, ()))
+                if self.notes:
+                    return self.notes.popleft()
         raise RuntimeError(f"{self.backend}: no notification came")
 
     def notify(self, message):
@@ -154,6 +180,8 @@ class End:
         if handles is None and not row.anew:
             handles = [self.handle(row, place) for place in range(row.messages)]
             self.handles = {str(row): handles}
+        if isinstance(row, KvRow):
+            return self.requests(row, handles)
         if row.is_latency:
             return statistics.median(self.one_by_one(row, handles)) * 1e6
         begin = time.perf_counter()
@@ -164,6 +192,21 @@ class End:
         for handle in handles[-row.depth :]:
             self.wait(handle)
         return row.messages * row.message / (time.perf_counter() - begin) / 1e9
+
+    def requests(self, row, handles):
+        """The seconds of each request, from its post until it is seen to be done, and GB/s."""
+        note = KV_NOTE if row.operation == "WRITE" else b""
+        posted, times = {}, []
+        begin = time.perf_counter()
+        for index in range(row.posts + row.depth):
+            place = index % row.depth
+            if index >= row.depth:
+                self.wait(handles[place])
+                times.append(time.perf_counter() - posted[place])
+            if index < row.posts:
+                posted[place] = time.perf_counter()
+                self.agent.transfer(handles[place], note)
+        return times, row.posts * row.message / (time.perf_counter() - begin) / 1e9
 
     def one_by_one(self, row, handles):
         for place in range(row.messages):
@@ -194,7 +237,10 @@ class End:
             for _ in range(row.messages):
                 self.notify(self.notification())
         # UCX sends the rest only while it is polled.
-        assert self.notification() == b"over"
+        came = self.notification()
+        while came == KV_NOTE:
+            came = self.notification()
+        assert came == b"over", came
 
 
 def serve(pipe, backend, name, other, bytes_, environment):
@@ -269,10 +315,31 @@ def compute():
         number = number * 1103515245 % 2147483647
 
 
+def percentile(times, part):
+    """The time that this part of them, of 1, took at most, in ms."""
+    return sorted(times)[min(len(times) - 1, int(part * len(times)))] * 1e3
+
+
+def kv_line(row, theirs, ours):
+    """A line of the table of KV caches: the times of all requests, and the medians of GB/s."""
+    cells, rates = [], []
+    for turns in (theirs, ours):
+        times = [took for turn, _ in turns for took in turn]
+        rates.append(statistics.median(rate for _, rate in turns))
+        cells.append(f"{percentile(times, 0.5):.1f}, {percentile(times, 0.99):.1f} ms, "
+                     f"{rates[-1]:.2f} GB/s")
+    return f"| {row} | {cells[0]} | {cells[1]} | {rates[1] / rates[0]:.2f} | |"
+
+
 def main():
-    folder, rounds, busy = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    begins = tuple(sys.argv[4:]) or ""
-    wanted = [row for row in rows() if str(row).startswith(begins)]
+    folder, rounds, busy, kv = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    begins = tuple(sys.argv[5:]) or ""
+    if kv:
+        with open(kv, encoding="utf-8") as report:
+            kv = json.load(report)["kv"]
+    wanted = [row for row in rows(kv) if str(row).startswith(begins)]
+    if not wanted:
+        sys.exit(f"no row begins with {', '.join(begins)}")
     bytes_ = max(row.messages * row.message for row in wanted) or KIB
     quiet = {"NIXL_LOG_LEVEL": "ERROR"}
     pairs = {
@@ -294,6 +361,9 @@ def main():
             for backend in BACKENDS if number % 2 else BACKENDS[::-1]:
                 figures[backend].append(pairs[backend].turn(row, number))
         theirs, ours = (figures[backend][1:] for backend in BACKENDS)
+        if kv:
+            print(kv_line(row, theirs, ours), flush=True)
+            continue
         medians = [statistics.median(figures) for figures in (theirs, ours)]
         ratios = [row.ratio(mine, its) for mine, its in zip(ours, theirs)]
         print(f"| {row} | {row.figure(medians[0])} | {row.figure(medians[1])} "
