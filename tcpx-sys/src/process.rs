@@ -93,9 +93,9 @@ impl Drop for ForkGuard {
     }
 }
 
-/// Does work during which this process is not forked: `fork` on another thread waits until it ends.
-/// The work is short, forks nothing, waits for nothing, and does no other work of this kind. Without
-/// memory for the handlers it is done all the same.
+/// Does work during which this process is not forked: `fork` on another thread waits until it
+/// ends. The work is short, forks nothing, waits for nothing, and does no other work of this kind.
+/// Without memory for the handlers it is done all the same.
 pub fn without_forks<T>(work: impl FnOnce() -> T) -> T {
     struct Reader;
     impl Drop for Reader {
@@ -150,8 +150,8 @@ fn register() -> io::Result<()> {
         return Ok(());
     }
     // SAFETY: the handler of the child makes no assumption about the child that it runs in, and
-    // only uses atomics, its own thread's count, and a lock that it makes anew. The C library forgets
-    // the handlers when the shared object that contains them is unloaded.
+    // only uses atomics, its own thread's count, and a lock that it makes anew. The C library
+    // forgets the handlers when the shared object that contains them is unloaded.
     match unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) } {
         0 => {
             IS_REGISTERED.store(true, Ordering::Release);
