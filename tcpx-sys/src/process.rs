@@ -107,7 +107,8 @@ pub fn without_forks<T>(work: impl FnOnce() -> T) -> T {
     let _ = register();
     // SAFETY: the lock is static, and initialised.
     let is_locked = unsafe { libc::pthread_rwlock_rdlock(FORKS.0.get()) } == 0;
-    let _reader = is_locked.then_some(Reader);
+    // Made only then: dropping it unlocks.
+    let _reader = is_locked.then(|| Reader);
     work()
 }
 
@@ -220,8 +221,9 @@ mod tests {
                 is_over.store(true, Ordering::SeqCst);
             });
         });
-        // Twice registered, and once more free.
+        // From now on the handlers are registered twice.
         IS_REGISTERED.store(false, Ordering::SeqCst);
+        without_forks(|| ());
         (0..20).for_each(|_| fork_and_wait());
         without_forks(|| ());
     }
