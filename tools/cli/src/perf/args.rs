@@ -11,7 +11,7 @@ use super::plan::{
     Batch, Direction, MAX_DEPTH, MAX_ITERATIONS, MAX_MESSAGES, Mode, OneSided, Plan, Receives,
 };
 use super::rate_unit::RateUnit;
-use super::sweep::Sweep;
+use super::sweep::{Sizes, Sweep};
 use crate::failure::Failure;
 use crate::input::{ByteSize, Seconds, variables};
 use crate::rendezvous::{EndsArgs, Role};
@@ -210,11 +210,10 @@ impl PerfArgs {
         let iters_from_env = variables::read(&["TCPX_PERF_ITERS", "UCCL_TCPX_PERF_ITERS"])?;
         let plan = Plan {
             mode,
-            sizes: match (self.kv.request(), &self.sweep) {
-                (Some(request), _) => vec![request.range_bytes],
+            sizes: match (self.sizes(), &self.sweep) {
+                (Some(Sizes(sizes)), _) => sizes.iter().map(|size| size.0).collect(),
                 (None, Some(sweep)) => sweep.sizes(self.latency),
-                (None, None) if self.size.is_empty() => vec![size_from_env.unwrap_or(size).0],
-                (None, None) => self.size.iter().map(|size| size.0).collect(),
+                (None, None) => vec![size_from_env.unwrap_or(size).0],
             },
             iterations: self.iters.or(iters_from_env).unwrap_or(iterations),
             duration_ms: self.duration.map(milliseconds),
@@ -233,6 +232,12 @@ impl PerfArgs {
         };
         plan.check().map_err(Failure::Usage)?;
         Ok(plan)
+    }
+
+    /// Returns the sizes that the flags give one by one, if they do.
+    fn sizes(&self) -> Option<Sizes> {
+        let of_kv = self.kv.request().map(|request| vec![ByteSize(request.range_bytes)]);
+        of_kv.or((!self.size.is_empty()).then(|| self.size.clone())).map(Sizes)
     }
 
     fn mode(&self) -> Result<Mode, Failure> {
@@ -319,8 +324,8 @@ impl PerfArgs {
     pub(super) fn require_same(&self, plan: &Plan) -> Result<(), Failure> {
         plan.check()
             .map_err(|reason| Failure::RefusedHere(format!("the client asks for {reason}")))?;
-        let own = (!self.size.is_empty()).then(|| Sizes(self.size.clone()));
-        require_same("--size", own, Sizes(plan.sizes.iter().copied().map(ByteSize).collect()))?;
+        let sizes = Sizes(plan.sizes.iter().copied().map(ByteSize).collect());
+        require_same("--size", self.sizes(), sizes)?;
         require_same("--iters", self.iters, plan.iterations)?;
         let duration = self.duration.map(milliseconds);
         require_same("--duration (ms)", duration, plan.duration_ms.unwrap_or(0))?;
@@ -373,21 +378,9 @@ impl PerfArgs {
         require_same("--notify", self.notify.then_some(true), mode == Mode::Notifications)?;
         require_same("--messages", self.messages, messages)?;
         require_same("--depth", self.depth, depth)?;
-        let ranges = self.kv.request().map(|request| request.ranges);
-        require_same("--kv (ranges)", ranges, descriptors)?;
-        require_same("--descriptors", self.descriptors, descriptors)?;
+        let of_kv = self.kv.request().map(|request| request.ranges);
+        require_same("--descriptors", of_kv.or(self.descriptors), descriptors)?;
         require_same("--scattered", self.scattered.then_some(true), is_scattered)
-    }
-}
-
-/// Sizes as they are written on the command line.
-#[derive(PartialEq)]
-struct Sizes(Vec<ByteSize>);
-
-impl std::fmt::Display for Sizes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let sizes: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&sizes.join(","))
     }
 }
 

@@ -236,7 +236,10 @@ impl CaseFigures {
 
     /// Returns the main latency of the case, if it has one.
     pub(super) fn latency(&self) -> Option<&Percentiles> {
-        let operation = self.one_sided.as_ref().and_then(|figures| figures.operation_us.as_ref());
+        let operation = self
+            .one_sided
+            .as_ref()
+            .and_then(|it| it.operation_us.as_ref().or(it.under_way_us.as_ref()));
         self.half_round_trip_us.as_ref().or(operation)
     }
 }

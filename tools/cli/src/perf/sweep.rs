@@ -1,5 +1,6 @@
-//! Sizes from one to another, each a factor of the one before.
+//! Sizes on the command line: listed, or from one to another, each a factor of the one before.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::input::ByteSize;
@@ -54,6 +55,17 @@ impl FromStr for Sweep {
             (from, to) if from <= to => Ok(Self { range: Some((from, to)), factor }),
             _ => Err(format!("{range}: the first size must not be the larger one")),
         }
+    }
+}
+
+/// Sizes as they are written on the command line.
+#[derive(PartialEq)]
+pub(super) struct Sizes(pub(super) Vec<ByteSize>);
+
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&sizes.join(","))
     }
 }
 

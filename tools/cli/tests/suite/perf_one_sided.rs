@@ -72,6 +72,15 @@ fn kv_caches_are_moved_block_by_block() {
     }
 }
 
+/// As many ranges, of another size.
+#[test]
+fn a_server_refuses_another_kv_cache_than_its_own() {
+    let server = Server::start(&["perf", "server", "--kv", "llama-3.1-8b", "--tokens", "16"]);
+    let request = ["perf", "--kv", "llama-3.1-8b", "--tokens", "32", "--kv-together"];
+    server.client(&request).run().expect_error(&["--size"]);
+    server.finish().expect_error(&["--size"]);
+}
+
 #[test]
 fn kv_caches_are_not_moved_with_flags_that_say_otherwise() {
     for (flags, words) in [
