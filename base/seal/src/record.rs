@@ -20,6 +20,7 @@
 use std::ops::Range;
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::error::Unspecified;
 
 use crate::secret::{SECRET_BYTES, TrafficSecret};
 use crate::suite::Suite;
@@ -222,38 +223,60 @@ impl Opener {
     /// The bytes are not the next record. The connection is of no use any more: a second call with
     /// the same bytes fails as well.
     pub fn open(&mut self, arrived: &mut [u8]) -> Result<Option<Opened>, RecordError> {
-        let Some(bytes) = record_bytes(arrived)? else { return Ok(None) };
-        if arrived.len() < bytes {
-            return Ok(None);
-        }
+        let Some(bytes) = whole_record(arrived)? else { return Ok(None) };
         let (header, body) = arrived[..bytes].split_at_mut(HEADER_BYTES);
-        let number = (self.0.number, self.0.before);
+        let opened = self.next(|key, nonce| {
+            let inner = key.open_in_place(nonce, Aad::from(&*header), body);
+            inner.map(|inner| inner.last().copied())
+        })?;
+        opened_record(bytes, opened)
+    }
+
+    /// Opens the record at the front of what has arrived into `place`, which gets its stretch of
+    /// the stream and one byte behind it; the stretch is written once, and not copied. `None`: it
+    /// is not all there, or the place has no room for both.
+    ///
+    /// The place is written to before the record is known to be the peer's, and is zeros after an
+    /// error: it must be memory that nothing else reads before the call has returned.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_into(
+        &mut self,
+        arrived: &[u8],
+        place: &mut [u8],
+    ) -> Result<Option<Opened>, RecordError> {
+        let Some(bytes) = whole_record(arrived)? else { return Ok(None) };
+        let (header, body) = arrived[..bytes].split_at(HEADER_BYTES);
+        let (encrypted, tag) = body.split_at(body.len() - TAG_BYTES);
+        let Some(place) = place.get_mut(..encrypted.len()) else { return Ok(None) };
+        let opened = self.next(|key, nonce| {
+            let opened = key.open_separate_gather(nonce, Aad::from(header), encrypted, tag, place);
+            opened.map(|()| place.last().copied())
+        })?;
+        opened_record(bytes, opened)
+    }
+
+    /// Opens the next record, which counts if that succeeds.
+    fn next<R>(
+        &mut self,
+        open: impl FnOnce(&LessSafeKey, Nonce) -> Result<R, Unspecified>,
+    ) -> Result<R, RecordError> {
+        let (number, before) = (self.0.number, self.0.before);
         let (key, nonce) = self.0.next().ok_or(RecordError::Cipher)?;
-        let inner = key.open_in_place(nonce, Aad::from(&*header), body);
-        let Ok(inner) = inner else {
-            // Counts records that have opened.
-            if self.0.before == number.1 {
-                self.0.number = number.0;
+        open(key, nonce).map_err(|Unspecified| {
+            if self.0.before == before {
+                self.0.number = number;
             }
-            return Err(RecordError::Tag);
-        };
-        match inner.split_last() {
-            Some((&APPLICATION_DATA, plain)) if !plain.is_empty() => {
-                let plain = HEADER_BYTES..HEADER_BYTES + plain.len();
-                Ok(Some(Opened { plain, bytes }))
-            }
-            _ => Err(RecordError::Content),
-        }
+            RecordError::Tag
+        })
     }
 
     /// Returns whether a whole record is at the front of what has arrived. What begins no record
     /// counts as one, for [`open`](Self::open) to say so.
     #[must_use]
     pub fn is_whole(arrived: &[u8]) -> bool {
-        match record_bytes(arrived) {
-            Ok(bytes) => bytes.is_some_and(|bytes| arrived.len() >= bytes),
-            Err(_) => true,
-        }
+        whole_record(arrived).map_or(true, |whole| whole.is_some())
     }
 }
 
@@ -276,6 +299,22 @@ fn record_bytes(arrived: &[u8]) -> Result<Option<usize>, RecordError> {
         return Err(RecordError::Length(length));
     }
     Ok(Some(HEADER_BYTES + body))
+}
+
+/// Returns the length of the record at the front, if all of it has arrived.
+fn whole_record(arrived: &[u8]) -> Result<Option<usize>, RecordError> {
+    Ok(record_bytes(arrived)?.filter(|&bytes| arrived.len() >= bytes))
+}
+
+/// Returns what a record of `bytes` bytes carried. `last` is the last encrypted byte.
+fn opened_record(bytes: usize, last: Option<u8>) -> Result<Option<Opened>, RecordError> {
+    match last {
+        Some(APPLICATION_DATA) if bytes > OVERHEAD_BYTES => {
+            let plain = HEADER_BYTES..bytes - OVERHEAD_BYTES + HEADER_BYTES;
+            Ok(Some(Opened { plain, bytes }))
+        }
+        _ => Err(RecordError::Content),
+    }
 }
 
 /// Writes the header of a record of `plain` bytes to its place. Returns it, and the place of what

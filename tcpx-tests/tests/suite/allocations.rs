@@ -73,7 +73,6 @@ fn chunks_allocate_nothing(memory: MemoryType, chunks: u64) {
 /// match at either end. Their own list is used again. The number of chunks that are in flight at
 /// once depends on the scheduling of the threads, so a run may need more lists than those before
 /// it.
-/// on who runs when, so a run may need more lists than those before it.
 fn gathering_allocates_nothing(memory: MemoryType) {
     const MESSAGES: u64 = 20_000;
     let pair = NullPair::for_messages(MESSAGES, memory);

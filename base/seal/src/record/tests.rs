@@ -54,6 +54,41 @@ fn bytes_elsewhere_and_bytes_in_place_make_the_same_record() {
 }
 
 #[test]
+fn a_record_opens_into_a_place_with_room_for_it_and_a_byte() {
+    for suite in [Suite::Aes256Gcm, Suite::ChaCha20Poly1305] {
+        let (mut sealer, mut opener) = pair(suite, 3);
+        let plain: Vec<u8> = (0..70_000u32).map(|i| (i / 11) as u8).collect();
+        let (mut queue, mut came) = (Vec::new(), Vec::new());
+        sealer.seal(&plain, &mut queue).unwrap();
+        let mut place = vec![0xaa; MAX_PLAIN_BYTES + 2];
+        let mut rest = &queue[..];
+        while !rest.is_empty() {
+            assert_eq!(opener.open_into(&rest[..rest.len().min(30)], &mut place), Ok(None), "cut");
+            assert_eq!(opener.open_into(rest, &mut place[..4_464]), Ok(None), "no room");
+            let opened = opener.open_into(rest, &mut place).unwrap().unwrap();
+            came.extend_from_slice(&place[..opened.plain.len()]);
+            rest = &rest[opened.bytes..];
+        }
+        assert!(came == plain);
+        assert_eq!((place[MAX_PLAIN_BYTES + 1], opener.count()), (0xaa, 5));
+    }
+}
+
+#[test]
+fn a_changed_record_leaves_zeros_in_its_place() {
+    let (mut sealer, mut opener) = pair(Suite::fastest(), 9);
+    let mut queue = Vec::new();
+    sealer.seal(b"payload", &mut queue).unwrap();
+    let mut place = [0xaa; 20];
+    queue[9] ^= 1;
+    assert_eq!(opener.open_into(&queue, &mut place), Err(RecordError::Tag));
+    assert_eq!(place, [&[0; 8][..], &[0xaa; 12]].concat()[..]);
+    queue[9] ^= 1;
+    let opened = opener.open_into(&queue, &mut place).unwrap().unwrap();
+    assert_eq!((opened.plain.len(), &place[..7]), (7, &b"payload"[..]));
+}
+
+#[test]
 fn a_place_that_is_too_short_gets_no_record() {
     let mut sealer = pair(Suite::fastest(), 9).0;
     let mut place = [0xee; 4 + OVERHEAD_BYTES];

@@ -30,6 +30,8 @@ pub(crate) struct Chunk {
     pub(crate) held: HeldFragments,
     /// Place where a NIC finds the bytes, where a NIC sends them.
     pub(super) source: Option<NicSource>,
+    /// Whether the memory is the plugin's own, which nothing reads before the chunk is moved.
+    pub(super) unseen: bool,
     /// Whether the connection ended before the chunk was moved, or before its memory was read.
     pub(crate) failed: bool,
     /// Number of calls of its socket that must be over before the system has read the chunk's
@@ -51,6 +53,7 @@ impl Chunk {
             arrival: Hook::new(None),
             held: HeldFragments::default(),
             source: None,
+            unseen: false,
             failed: false,
             calls_to_end: 0,
             piece: 0,
@@ -62,6 +65,11 @@ impl Chunk {
     /// Makes the chunk one that a NIC sends from where it is.
     pub(crate) fn sent_from(self, source: Option<NicSource>) -> Self {
         Self { source, ..self }
+    }
+
+    /// Makes the chunk one in the plugin's own memory, which nothing reads before it is moved.
+    pub(super) fn unseen(self, unseen: bool) -> Self {
+        Self { unseen, ..self }
     }
 
     /// Creates a chunk whose memory grows with the bytes that arrive; `pieces` is empty.

@@ -73,7 +73,7 @@ impl ControlSocket {
         if list.is_empty() {
             return Ok(Some(0));
         }
-        let outcome = encryption.1.receive(&self.stream, &list);
+        let outcome = encryption.1.receive(&self.stream, &list, false);
         let read = match outcome {
             IoOutcome::Closed => Ok(Some(0)),
             outcome => moved(outcome),

@@ -79,8 +79,9 @@ impl SocketIo {
             | Self::SendEncrypted(_)
             | Self::SendZerocopy(_) => {
                 let mut list = IoList::new(most);
+                let unseen = chunks.front()?.unseen;
                 for chunk in chunks.iter() {
-                    if !chunk.list(&mut list) {
+                    if chunk.unseen != unseen || !chunk.list(&mut list) {
                         break;
                     }
                 }
@@ -91,7 +92,7 @@ impl SocketIo {
                     Self::SendZerocopy(sends) => sends.send(socket, &mut list, signal),
                     Self::Send => (list.send(socket.as_fd(), signal), 0),
                     Self::SendEncrypted(out) => (out.send(socket, &list, signal), 0),
-                    Self::ReceiveEncrypted(input) => (input.receive(socket, &list), 0),
+                    Self::ReceiveEncrypted(input) => (input.receive(socket, &list, unseen), 0),
                     _ => (list.receive(socket.as_fd()), 0),
                 })
             }

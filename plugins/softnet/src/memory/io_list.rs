@@ -95,9 +95,14 @@ impl<'a> IoList<'a> {
         })
     }
 
+    /// Returns what is in one piece of the listed bytes from byte `from` on.
+    pub(crate) fn piece_at(&self, from: usize) -> Option<Piece> {
+        self.pieces(from).find(|piece| piece.len() > 0)
+    }
+
     /// Returns a range of the listed bytes, if it is in one piece.
     pub(crate) fn whole(&self, range: Range<usize>) -> Option<Piece> {
-        let first = self.pieces(range.start).find(|piece| piece.len() > 0)?;
+        let first = self.piece_at(range.start)?;
         (first.len() >= range.len()).then(|| first.slice(0, range.len()))
     }
 

@@ -2,7 +2,8 @@
 //! Ranges of memory that callers lend, or that are parts of the bounce region.
 //!
 //! Nothing here forms a reference to such memory, because the consumer, or a GPU, may touch it at
-//! any time; [`Piece::lend`] does so for memory that is sent. Socket calls get addresses, and the
+//! any time; [`Piece::lend`] does so for memory that is sent, [`Piece::lend_unseen`] for pages that
+//! nothing else looks at yet. Socket calls get addresses, and the
 //! kernel checks them. The only copies made in user space are [`Piece::write`], [`Piece::read`],
 //! [`Piece::copy_from`] and `Region::fill`. None of them touches GPU memory.
 //! Receives into GPU memory go through pinned pages, from which the bytes are read or copied up
@@ -131,6 +132,17 @@ impl Piece {
         // SAFETY: the piece is lent memory of a send (see `lent`), which its lender does not write
         // to until the send is done, or memory of the plugin's own that only this send uses.
         read(unsafe { core::slice::from_raw_parts(source, self.len) })
+    }
+
+    /// Calls `write` with the bytes of the piece, which the processor can write to. For a cipher,
+    /// and for pages of the plugin's own that one request holds and that nothing reads before it
+    /// has them.
+    pub(crate) fn lend_unseen<R>(self, write: impl FnOnce(&mut [u8]) -> R) -> R {
+        let target = core::ptr::with_exposed_provenance_mut::<u8>(self.address);
+        // SAFETY: the piece is a part of the bounce region, writable for `self.len` bytes, whose
+        // pages were zeroed once and belong to this request alone; its consumer, and a GPU, learn
+        // of them from entries that are written when the bytes have arrived.
+        write(unsafe { core::slice::from_raw_parts_mut(target, self.len) })
     }
 
     /// Copies the piece to `offset` of a file in memory. Where the process has no such memory, the

@@ -89,10 +89,12 @@ impl RecvComm {
                         Chunk::on_arrival(number, offset, on_arrival, pieces)
                     }
                     _ => {
-                        if let Some(receive) = self.requests.ring.get_mut(number) {
-                            receive.chunk_memory(self.bounce, offset, size as usize, &mut pieces);
-                        }
-                        Chunk::new(number, offset, pieces)
+                        let receive = self.requests.ring.get_mut(number);
+                        let is_device = receive.is_some_and(|it| {
+                            it.chunk_memory(self.bounce, offset, size as usize, &mut pieces);
+                            it.device_address().is_some()
+                        });
+                        Chunk::new(number, offset, pieces).unseen(is_device)
                     }
                 },
             );
