@@ -147,6 +147,12 @@ const STEPS: &[TestStep] = &[
         "tools/scripts/python-adapters.sh all",
     ),
     step(
+        "vllm",
+        Tier::Nightly,
+        "prefill and decode servers of vLLM on a CPU: answers, and kills of the prefill server",
+        "examples/vllm/run.sh",
+    ),
+    step(
         "python-large",
         Tier::Nightly,
         "the Python package, with more than a GiB at once",
