@@ -72,26 +72,33 @@ fn chunks_allocate_nothing(memory: MemoryType, chunks: u64) {
 /// Messages that share a chunk allocate twice for all of them: the list of their names, in the
 /// match at either end. Their own list is used again. The number of chunks that are in flight at
 /// once depends on the scheduling of the threads, so a run may need more lists than those before
-/// it.
+/// it. A batch is short enough for what it took to be kept for the next.
 fn gathering_allocates_nothing(memory: MemoryType) {
-    const MESSAGES: u64 = 20_000;
+    const BATCHES: u64 = 6;
+    const MESSAGES: u64 = 3_500;
     let pair = NullPair::for_messages(MESSAGES, memory);
-    pair.scattered_batch(MESSAGES);
-    let (few, _) = allocations(|| pair.scattered_batch(2));
-    let run = || {
+    let run = |messages| {
         let before = pair.sent();
-        let (many, sizes) = allocations(|| pair.scattered_batch(MESSAGES));
+        let (count, sizes) =
+            allocations(|| (0..BATCHES).for_each(|_| pair.scattered_batch(messages)));
         let after = pair.sent();
         assert!(after.gathered > before.gathered, "{memory} memory");
-        let chunks = after.posts - before.posts;
-        assert!(chunks > 2 * NOW_AND_THEN, "{chunks} chunks");
-        let is_good = many <= few + 2 * chunks + NOW_AND_THEN;
-        (is_good, chunks, format!("{many} allocations for {chunks} chunks, {few} for one: {sizes}"))
+        (count, after.posts - before.posts, sizes)
+    };
+    run(MESSAGES);
+    let (few, few_chunks, _) = run(MESSAGES / 10);
+    let compare = || {
+        let (many, chunks, sizes) = run(MESSAGES);
+        let more = chunks.saturating_sub(few_chunks);
+        assert!(more > 2 * NOW_AND_THEN, "{chunks} chunks, {few_chunks}");
+        let words =
+            format!("{many} allocations for {chunks} chunks, {few} for {few_chunks}: {sizes}");
+        (many <= few + 2 * more + NOW_AND_THEN, more, words)
     };
     // A run that fails has made more lists than those made now and then, all of them kept. Each
     // chunk has no more than one at either end.
     let mut bad = Vec::new();
-    while let (false, chunks, words) = run() {
+    while let (false, chunks, words) = compare() {
         bad.push(words);
         assert!(bad.len() as u64 <= 2 * chunks / NOW_AND_THEN, "{bad:#?}");
     }
