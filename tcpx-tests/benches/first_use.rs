@@ -1,7 +1,8 @@
 //! First READ of 64 MiB from a peer 0.5 ms away, and one after a rest, beside warm ones: what
 //! connecting, first windows of TCP, its slow start after idle time, and cold threads cost.
 //!
-//! `cargo bench -p tcpx-tests --bench first_use`. The hosts are network namespaces, and the link is
+//! `cargo bench -p tcpx-tests --bench first_use [-- SECONDS]`: of rest, 3 unless it says so; 600 is a
+//! connection's worst case between two requests. All pairs of sessions rest at once. The hosts are network namespaces, and the link is
 //! a pair of TUN interfaces and threads of this program. Needs root, `ip` and /dev/net/tun. The
 //! bar: connecting and the first READ take at most 1.5 times the tenth READ, and so does one after
 //! a rest.
@@ -19,8 +20,8 @@ use tcpx_tests::{Network, Side};
 
 const ROUND_TRIP: Duration = Duration::from_micros(500);
 const BYTES: u64 = 64 << 20;
-/// Longer than TCP keeps its window without traffic.
-const REST: Duration = Duration::from_secs(3);
+/// Longer than TCP keeps its window without traffic, in seconds.
+const REST: u64 = 3;
 const READS: usize = 10;
 const RUNS: usize = 7;
 
@@ -49,8 +50,16 @@ fn read(operation: &Operation) -> Duration {
     began.elapsed()
 }
 
-/// Milliseconds of connecting and the first READ, of the tenth, and of one after a rest.
-fn measure(network: &Network) -> [f64; 3] {
+/// Two sessions that have read from each other.
+struct Used {
+    /// Times of connecting and the first READ, and of the tenth.
+    times: [Duration; 2],
+    operation: Operation,
+    /// Sessions of both ends, which live as long as the operation.
+    _ends: [Session; 2],
+}
+
+fn measure(network: &Network) -> Used {
     let of = |name: &str, number: u8| {
         let address = [10, 231, 0, number];
         let listen = SocketAddr::from((address, 0));
@@ -67,18 +76,21 @@ fn measure(network: &Network) -> [f64; 3] {
     let connected = began.elapsed();
     let operation = prepare(&left, &right);
     let reads: Vec<_> = (0..READS).map(|_| read(&operation)).collect();
-    thread::sleep(REST);
-    let rested = read(&operation);
-    [connected + reads[0], reads[READS - 1], rested].map(|time| time.as_secs_f64() * 1e3)
+    let times = [connected + reads[0], reads[READS - 1]];
+    Used { times, operation, _ends: [left, right] }
 }
 
 fn main() {
     let Some(network) = Network::afar_or_skip(ROUND_TRIP) else { return };
-    let times: Vec<_> = (0..RUNS).map(|_| measure(&network)).collect();
-    for (at, what) in
-        ["connecting and the first READ", "the tenth", "after a rest"].iter().enumerate()
-    {
-        let mut column: Vec<_> = times.iter().map(|run| run[at]).collect();
+    let rest = std::env::args().find_map(|word| word.parse().ok()).unwrap_or(REST);
+    let used: Vec<_> = (0..RUNS).map(|_| measure(&network)).collect();
+    thread::sleep(Duration::from_secs(rest));
+    let rested = used.iter().map(|it| read(&it.operation));
+    let times: Vec<_> =
+        used.iter().zip(rested).map(|(it, rested)| [it.times[0], it.times[1], rested]).collect();
+    let after = format!("after {rest} s of rest");
+    for (at, what) in ["connecting and the first READ", "the tenth", &after].iter().enumerate() {
+        let mut column: Vec<_> = times.iter().map(|run| run[at].as_secs_f64() * 1e3).collect();
         column.sort_by(f64::total_cmp);
         println!("{what}: {:.0} ms, of {column:.0?}", column[RUNS / 2]);
     }

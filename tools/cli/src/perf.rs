@@ -5,7 +5,8 @@
 //!   `case`, `case_parts`: a case is measured part by part
 //! - `throughput`: one way; `bidirectional`: both ways; `latency`: round trips; `busy`: threads
 //!   that compute meanwhile
-//! - `one_sided`: writes and reads of the server's memory; `notifications`: round trips of
+//! - `one_sided`: writes and reads of the server's memory, with a plan's `operations`;
+//!   `notifications`: round trips of
 //!   notifications
 //! - `variants`: every GPU with every NIC, or in clear and encrypted, one after the other
 //! - `incast`: several clients of one server; `all_to_all`: which send to each other, too;
@@ -19,7 +20,8 @@
 //!   round-trip times
 //! - `samples`, `histogram`, `rates`: statistics of times; `figures`: of one size; `report`: of
 //!   all; `intervals`: sums while it is measured
-//! - `output`: destination of the report: `table` and its `columns`, `csv`, `html`; `rate_unit`,
+//! - `output`: destination of the report: `table` with its `columns` and
+//!   their `explanation`, `csv`, `html`; `rate_unit`,
 //!   `wrapping`
 
 mod all_to_all;
@@ -34,6 +36,7 @@ mod case_parts;
 mod columns;
 mod csv;
 mod data_path;
+mod explanation;
 mod figures;
 mod gate;
 mod histogram;
@@ -47,6 +50,7 @@ mod measurement;
 mod nic_traffic;
 mod notifications;
 mod one_sided;
+mod operations;
 mod output;
 mod pair_times;
 mod pattern;

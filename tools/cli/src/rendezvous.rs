@@ -51,7 +51,7 @@ mod watch;
 pub(crate) use acceptor::Acceptor;
 pub(crate) use args::EndsArgs;
 pub(crate) use connected_end::ConnectedEnd;
-pub(crate) use link::SessionLink;
+pub(crate) use link::{SessionLink, framed};
 pub(crate) use message::Message;
 pub(crate) use program::{Program, SeveralClients};
 pub(crate) use role::Role;

@@ -6,10 +6,9 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
 use super::kv::KvArgs;
+use super::operations::{Direction, MAX_DEPTH, OneSided};
 use super::output::{Format, Output};
-use super::plan::{
-    Batch, Direction, MAX_DEPTH, MAX_ITERATIONS, MAX_MESSAGES, Mode, OneSided, Plan, Receives,
-};
+use super::plan::{Batch, MAX_ITERATIONS, MAX_MESSAGES, Mode, Plan, Receives};
 use super::rate_unit::RateUnit;
 use super::sweep::{Sizes, Sweep};
 use crate::failure::Failure;
@@ -260,6 +259,7 @@ impl PerfArgs {
             descriptors: kv.as_ref().map_or(self.descriptors.unwrap_or(1), |kv| kv.ranges),
             is_scattered: self.scattered || kv.is_some(),
             is_latency: self.latency,
+            is_notified: kv.is_some() && direction == Direction::Write,
         }))
     }
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::plan::{Batch, Mode, OneSided, Plan};
+use super::operations::OneSided;
+use super::plan::{Batch, Mode, Plan};
 
 /// A part of a case.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use super::tcp::TcpFigures;
 /// Name of a field, and the function that fills it; empty where it does not apply.
 type Field = (&'static str, fn(&Report, &CaseFigures) -> String);
 
-const FIELDS: [Field; 31] = [
+const FIELDS: [Field; 33] = [
     ("op", |report, _| report.op.to_owned()),
     ("transport", |report, _| report.transport.clone()),
     ("memory", |report, _| report.memory.to_string()),
@@ -47,6 +47,8 @@ const FIELDS: [Field; 31] = [
     ("retransmits", |_, case| tcp(case, |figures| figures.retransmits as f64)),
     ("rtt_us_mean", |_, case| tcp(case, |figures| figures.rtt_us_mean)),
     ("rtt_us_max", |_, case| tcp(case, |figures| figures.rtt_us_max as f64)),
+    ("model", |report, _| report.kv.as_ref().map_or_else(String::new, |kv| kv.model_name())),
+    ("depth", |report, _| report.depth.map_or_else(String::new, |depth| depth.to_string())),
 ];
 
 /// Returns the first line.

@@ -280,7 +280,8 @@ fn ratio(over: &Option<Samples>, under: &Option<Samples>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::plan::{Batch, Direction, OneSided, Plan, Receives};
+    use crate::perf::operations::{Direction, OneSided};
+    use crate::perf::plan::{Batch, Plan, Receives};
 
     fn figures(mode: Mode, raw: bool) -> CaseFigures {
         let plan = Plan {
@@ -339,7 +340,9 @@ mod tests {
     fn operations_are_counted_as_the_client_sees_them() {
         let one_sided = |descriptors, is_latency| {
             let (direction, depth, is_scattered) = (Direction::Write, 1, false);
-            let mode = OneSided { direction, depth, descriptors, is_scattered, is_latency };
+            let is_notified = true;
+            let mode =
+                OneSided { direction, depth, descriptors, is_scattered, is_latency, is_notified };
             figures(Mode::OneSided(mode), false).one_sided.unwrap()
         };
         let stream = one_sided(1, false);

@@ -82,8 +82,8 @@ impl KvModel {
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct KvArgs {
     /// Move KV caches of requests to a model, block by block, as vLLM lays them out: --op read (the
-    /// default) as a decoder pulls them, --op write as a prefill pushes them. --depth is the
-    /// requests under way. Says from which speed of the network this beats computing them again
+    /// default) as a decoder pulls them, --op write as a prefill pushes them, with a notification
+    /// behind each that the server's program answers. --depth is the requests under way. Says from which speed of the network this beats computing them again
     #[arg(long, value_enum, value_name = "MODEL")]
     #[arg(conflicts_with_all = ["size", "sweep", "descriptors", "messages", "scattered", "bidir", "baseline", "notify", "all_to_all"])]
     kv: Option<KvModel>,
@@ -165,11 +165,16 @@ impl KvRequest {
         }
     }
 
+    /// Returns the model as the command line names it.
+    pub(super) fn model_name(&self) -> String {
+        let name = clap::ValueEnum::to_possible_value(&self.model);
+        name.map_or_else(String::new, |name| name.get_name().to_owned())
+    }
+
     /// Returns what the request is, and when moving it pays, in words.
     pub(super) fn note(&self) -> String {
         let Self { tokens, block_tokens, ranges, range_bytes, tflops, prefill_ms, .. } = self;
-        let name = clap::ValueEnum::to_possible_value(&self.model);
-        let name = name.as_ref().map_or("", |name| name.get_name());
+        let name = self.model_name();
         let [range, request] =
             [*range_bytes, self.request_bytes].map(|bytes| bytes as f64 / 1024.0);
         format!(

@@ -8,8 +8,9 @@ use super::case_parts::CaseParts;
 use super::figures::CaseFigures;
 use super::gate::{Gate, Others};
 use super::intervals::Intervals;
+use super::operations::OneSided;
 use super::output::Output;
-use super::plan::{MAX_ITERATIONS, Mode, NextIterations, OneSided, Plan};
+use super::plan::{MAX_ITERATIONS, Mode, NextIterations, Plan};
 use super::processor::ProcessorFigures;
 use super::rates::Throughput;
 use super::report::Report;
@@ -252,7 +253,8 @@ fn series(case: PlannedCase<'_>, role: Role) -> [usize; 3] {
 mod tests {
     use super::*;
     use crate::output::json;
-    use crate::perf::plan::{Batch, Direction, Receives};
+    use crate::perf::operations::Direction;
+    use crate::perf::plan::{Batch, Receives};
     use crate::perf::rate_unit::RateUnit;
     use crate::perf::table;
     use crate::rendezvous::connect_both;
@@ -304,7 +306,15 @@ mod tests {
     fn one_sided(direction: Direction, is_latency: bool) -> Mode {
         let depth = if is_latency { 1 } else { 3 };
         let (descriptors, is_scattered) = (20, true);
-        Mode::OneSided(OneSided { direction, depth, descriptors, is_scattered, is_latency })
+        let is_notified = false;
+        Mode::OneSided(OneSided {
+            direction,
+            depth,
+            descriptors,
+            is_scattered,
+            is_latency,
+            is_notified,
+        })
     }
 
     #[test]

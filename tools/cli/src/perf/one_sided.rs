@@ -3,7 +3,9 @@
 //! the operations meanwhile.
 //!
 //! The client's clock runs from the first post of a turn until its last operation is done: for a
-//! write, until every byte is in place at the server. For latencies each operation has a time of
+//! write, until every byte is in place at the server. A write of a KV cache has a notification
+//! behind it, as those of connectors have: it is done when the server's program has seen that, of
+//! which the server sends word back at once. For latencies each operation has a time of
 //! its own, and operations run one at a time. Each operation has a slot of its own in both
 //! memories. The slots are filled and poisoned before a turn, and verified after it. The source
 //! memory is verified at the very end: it must be unchanged.
@@ -14,10 +16,12 @@
 //!
 //! - `turns`: numbers of operations, slots and turns; pure
 //! - `end`: memory and turns of both ends
+//! - `requests`: operations of the client, and the notifications behind them
 //! - `initiator`: the client; `target`: the server
 
 mod end;
 mod initiator;
+mod requests;
 mod target;
 mod turns;
 
@@ -25,7 +29,7 @@ use end::OneSidedEnd;
 pub(super) use turns::Turns;
 
 use super::case::PlannedCase;
-use super::plan::OneSided;
+use super::operations::OneSided;
 use super::times::CaseTimes;
 use crate::failure::Failure;
 use crate::output::Progress;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use tcpx_core::OperationKind;
-
+use super::operations::{Direction, OneSided};
 use crate::rendezvous::{Message, Role};
+use serde::{Deserialize, Serialize};
 
 /// Most bytes of one message under test.
 const MAX_SIZE_BYTES: u64 = 16 << 30;
@@ -13,8 +12,6 @@ const MAX_SIZE_BYTES: u64 = 16 << 30;
 pub(super) const MAX_ITERATIONS: u32 = 100_000;
 /// Most messages of one batch, and descriptors of one operation.
 pub(super) const MAX_MESSAGES: u32 = 1_000_000;
-/// Most operations under way at a time.
-pub(super) const MAX_DEPTH: u32 = 4096;
 /// Longest notification.
 const MAX_NOTIFICATION_BYTES: u64 = 64 << 10;
 /// Most sizes in one run.
@@ -97,38 +94,6 @@ pub(super) enum Mode {
     OneSided(OneSided),
     /// Notifications there and back.
     Notifications,
-}
-
-/// Operations of the client on memory of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct OneSided {
-    pub(super) direction: Direction,
-    /// Operations under way at a time.
-    pub(super) depth: u32,
-    /// Ranges of one.
-    pub(super) descriptors: u32,
-    /// Whether ranges that follow one another lie apart in memory, at both ends.
-    pub(super) is_scattered: bool,
-    /// Whether each is measured by itself.
-    pub(super) is_latency: bool,
-}
-
-/// Direction in which an operation moves its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Direction {
-    /// From the client to the server.
-    Write,
-    /// From the server to the client.
-    Read,
-}
-
-impl Direction {
-    pub(super) fn kind(self) -> OperationKind {
-        match self {
-            Self::Write => OperationKind::Write,
-            Self::Read => OperationKind::Read,
-        }
-    }
 }
 
 impl Mode {
@@ -216,18 +181,10 @@ impl Plan {
                 check_count(messages, MAX_MESSAGES, "messages")?;
                 self.check_together(messages.into(), "messages")
             }
-            Mode::OneSided(OneSided { depth, descriptors, is_latency, is_scattered, .. }) => {
-                check_count(depth, MAX_DEPTH, "operations at a time")?;
+            Mode::OneSided(one_sided) => {
+                one_sided.check()?;
+                let OneSided { depth, descriptors, .. } = one_sided;
                 check_count(descriptors, MAX_MESSAGES, "descriptors")?;
-                if is_latency && depth != 1 {
-                    return Err(format!("--depth {depth}: with --latency it is always 1"));
-                }
-                if is_scattered && descriptors == 1 {
-                    return Err(
-                        "--scattered: with --op write or read only with several --descriptors"
-                            .into(),
-                    );
-                }
                 self.check_together(u64::from(depth) * u64::from(descriptors), "descriptors")
             }
             Mode::Notifications => {
@@ -338,10 +295,12 @@ mod tests {
             descriptors,
             is_scattered: false,
             is_latency: false,
+            is_notified: false,
         };
         let operations = |depth, descriptors| Mode::OneSided(one_sided(depth, descriptors));
         let scattered = Mode::OneSided(OneSided { is_scattered: true, ..one_sided(1, 1) });
         let latency = Mode::OneSided(OneSided { is_latency: true, ..one_sided(2, 1) });
+        let notified = Mode::OneSided(OneSided { is_notified: true, ..one_sided(1, 1) });
         let plan = Plan {
             mode: Mode::Throughput,
             sizes: vec![1, MAX_SIZE_BYTES],
@@ -377,6 +336,7 @@ mod tests {
             (Plan { mode: operations(1, u32::MAX), ..plan.clone() }, "4294967295 descriptors"),
             (Plan { mode: operations(2, 1), ..plan.clone() }, "2 descriptors: at most"),
             (Plan { mode: latency, ..plan.clone() }, "--depth 2"),
+            (Plan { mode: notified, ..plan.clone() }, "notifications behind reads"),
             (Plan { mode: scattered, ..plan.clone() }, "--scattered"),
             (Plan { mode: operations(1, 1), baseline: true, ..plan.clone() }, "--baseline"),
             (Plan { mode: Mode::Notifications, ..plan.clone() }, "notifications of 171"),

@@ -46,6 +46,10 @@ pub(super) struct Report {
     pub(super) descriptors: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scattered: Option<bool>,
+    /// Whether a notification follows the bytes of an operation, which the server's program
+    /// answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) notified: Option<bool>,
     /// KV cache that an operation moves, at an end that was started with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kv: Option<KvRequest>,
@@ -131,6 +135,7 @@ impl Report {
                     None
                 }
             },
+            notified: plan.mode.one_sided().map(|one_sided| one_sided.is_notified),
             kv: None,
             duration_s: plan.duration_ms.map(|ms| f64::from(ms) / 1e3),
             reverse: plan.reverse,

@@ -2,11 +2,12 @@
 //! explanation of the figures. At most 80 columns.
 
 use super::columns::columns;
+use super::explanation::explanation;
 use super::figures::CaseFigures;
 use super::histogram::Bucket;
 use super::intervals::Interval;
 use super::nic_traffic::NicTraffic;
-use super::plan::{LARGE_BYTES, Mode, Receives};
+use super::plan::{Mode, Receives};
 use super::rate_unit::RateUnit;
 use super::report::Report;
 use super::wrapping::{COLUMNS, wrap};
@@ -71,9 +72,7 @@ pub(super) fn closing(report: &Report) -> String {
 /// Returns what the figures mean, and what stands in no column.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let cases = report.cases();
-    let explanation = explanation(report, report.has_baseline)
-        .replace(RateUnit::default().definition(), report.unit.definition());
-    let mut notes = vec![explanation];
+    let mut notes = vec![explanation(report)];
     notes.extend(render_growth(&report.nic_counters));
     notes.extend(cases.iter().filter_map(processor));
     notes.extend(cases.iter().map(tcp));
@@ -133,75 +132,6 @@ fn constants(report: &Report) -> String {
     }
     facts.push(format!("seed {}", report.seed));
     facts.join(", ")
-}
-
-/// Returns the explanation of the figures.
-fn explanation(report: &Report, has_baseline: bool) -> String {
-    let (is_latency, cases) = (report.mode.is_latency(), report.cases());
-    let mut text = String::new();
-    text += match report.mode {
-        Mode::OneSided(_) => {
-            "As the client sees it: from posting operations on the server's memory until every \
-             byte is in place, while the server's program waits. us/op: mean time of an iteration \
-             by its operations; p50, p99: of one, beside those under way. repost: processor time \
-             of posting it again; ratio: time by that of the same bytes in one range, in turns."
-        }
-        Mode::Notifications => {
-            "Half of a round trip as the client sees it: from sending a notification until the \
-             server's answer has been taken out."
-        }
-        Mode::Latency => {
-            "Half of a round trip as the client sees it: from posting its send until the answer, \
-             received and sent again by the server, is in place."
-        }
-        Mode::Bidirectional if report.is_incast() && report.is_all_to_all => {
-            "GB/s (10^9 bytes a second), medians. all: the bytes of all ends, from their common \
-             \"go\" until the last one is in place; least, median, most: one way of a pair."
-        }
-        _ if report.is_incast() => {
-            "GB/s (10^9 bytes a second), medians. all: the bytes of all clients, from their common \
-             \"go\" until the last byte of the last one is in place; slowest, fastest: one client."
-        }
-        Mode::Bidirectional => {
-            "GB/s (10^9 bytes a second): median. server, client: from \"go\" until all bytes that \
-             this end receives are in place; both: all bytes by the time of the later end."
-        }
-        Mode::Throughput | Mode::Messages(_) => {
-            "GB/s (10^9 bytes a second): median. p99: 99 of 100 iterations were at least this \
-             fast. recv: from the receiver's \"go\" until the last byte is in place; send: from \
-             \"go\" until the send is complete."
-        }
-    };
-    let has_sender =
-        matches!(report.mode, Mode::Throughput | Mode::Messages(_)) && !report.is_incast();
-    if has_sender && cases.iter().any(|case| case.sender.is_none()) {
-        text += " No send rate is shown: the sends finished before the data arrived (buffered).";
-    }
-    if matches!(report.mode, Mode::Messages(_)) {
-        text += &format!(
-            " large: the same bytes in messages of {}, in turns; time ratio: small by large, as \
-             the receiver sees them.",
-            ByteSize(LARGE_BYTES)
-        );
-    }
-    if report.receives == Receives::Go {
-        text += " Posts of receives are part of the time.";
-    }
-    if cases.iter().any(|case| case.processor.is_some()) {
-        text += " core s/GB: seconds of a core, at both ends together, for 10^9 bytes.";
-    }
-    if cases.iter().any(|case| case.tcp.is_some()) {
-        text += " retransmits: segments that the kernels of both ends have sent again; RTT: smoothed \
-                 round-trip time of the connections that carried the bytes.";
-    }
-    if report.idle_ms > 0 {
-        text += " The idle time is subtracted.";
-    }
-    if has_baseline {
-        text += " raw: plain sockets that block, in the same run, in turns";
-        text += if is_latency { "; ratio: less is better." } else { "; ratio: more is better." };
-    }
-    text
 }
 
 /// Returns what a case costs the processors, and its messages a second.
@@ -309,7 +239,8 @@ fn bounds(cases: &[CaseFigures]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::perf::columns::TableShape;
-    use crate::perf::plan::{Batch, Direction, OneSided};
+    use crate::perf::operations::{Direction, OneSided};
+    use crate::perf::plan::Batch;
     use crate::perf::stages::{StageShares, StageTimes};
     use crate::perf::tcp::TcpFigures;
 
@@ -317,8 +248,15 @@ mod tests {
     fn no_table_is_wider_than_a_terminal() {
         let one_sided = |is_latency| {
             let (direction, depth, descriptors) = (Direction::Read, 1, 2);
-            let is_scattered = false;
-            Mode::OneSided(OneSided { direction, depth, descriptors, is_scattered, is_latency })
+            let (is_scattered, is_notified) = (false, is_latency);
+            Mode::OneSided(OneSided {
+                direction,
+                depth,
+                descriptors,
+                is_scattered,
+                is_latency,
+                is_notified,
+            })
         };
         for mode in [
             Mode::Throughput,

@@ -157,10 +157,7 @@ impl<W: MessageTransport> Link<W> {
     }
 
     pub(crate) fn send<M: Message>(&mut self, message: &M) -> Result<(), Failure> {
-        let body = encode(message)?;
-        let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + body.len());
-        frame::append(&mut bytes, M::KIND, |out| out.extend_from_slice(&body));
-        self.write(&bytes, name(M::KIND))
+        self.write(&framed(message)?, name(M::KIND))
     }
 
     /// Returns the next message, which must be an `M`. An abort of the other end is an error.
@@ -272,6 +269,14 @@ impl<W: MessageTransport> Link<W> {
             _ => self.failed(error),
         }
     }
+}
+
+/// Returns a message as it travels.
+pub(crate) fn framed<M: Message>(message: &M) -> Result<Vec<u8>, Failure> {
+    let body = encode(message)?;
+    let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + body.len());
+    frame::append(&mut bytes, M::KIND, |out| out.extend_from_slice(&body));
+    Ok(bytes)
 }
 
 /// Returns the body of a message, in postcard's format.

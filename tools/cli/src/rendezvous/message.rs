@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::session::SessionRequest;
 
 /// Names of the kinds of messages in errors. A kind's number is its index here.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "greeting",
     "abort",
     "request",
@@ -26,14 +26,15 @@ const NAMES: [&str; 17] = [
     "port",
     "list of clients",
     "times of pairs",
+    "notification behind a write",
 ];
 
 /// Version of the messages and their order; every change makes a new one. Versions 1 and 2 had
 /// other frames, and in 3 a client always asked for a chunk size. 4 and 6 had fewer ways to
 /// measure, 5 did not send its release, 7 had no token, and 8 measured a size in one part. 9 sent
 /// everything over the connection on which the ends meet, and in 10 the ends of `perf` did not tell
-/// each other their hosts.
-pub(super) const VERSION: u16 = 11;
+/// each other their hosts. In 11 no notification followed a write.
+pub(super) const VERSION: u16 = 12;
 /// Of this program.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 

@@ -66,10 +66,25 @@ fn kv_caches_are_moved_block_by_block() {
         );
         assert_eq!(kv["request_bytes"], ranges * range_bytes, "{kv}");
         assert_eq!((&object["scattered"], &object["depth"]), (&true.into(), &3.into()));
+        assert_eq!(object["notified"], op == "write", "{object}");
         assert!(kv["break_even_gbit_per_s"].as_f64().unwrap() > 0.0, "{kv}");
         let of_each = object["under_way_us"].as_object().unwrap();
         assert!(of_each["min"].as_f64() <= of_each["p50"].as_f64(), "{object}");
     }
+}
+
+/// A line of the CSV says whose cache it is of. Writes are answered one at a time, too.
+#[test]
+fn csv_names_the_model_and_the_depth() {
+    let words = ["perf", "--csv", "--iters", "2", "--warmup", "0", "--op", "write", "--latency"];
+    let run = Tcpx::new(&[&words[..], &["--kv", "deepseek-r1", "--tokens", "1"]].concat()).run();
+    let &[heading, row] = &run.stdout.lines().collect::<Vec<_>>()[..] else {
+        panic!("{}", run.stdout)
+    };
+    let field = |name| heading.split(',').zip(row.split(',')).find(|(it, _)| *it == name);
+    assert_eq!(field("model"), Some(("model", "deepseek-r1")), "{row}");
+    assert_eq!(field("depth"), Some(("depth", "1")), "{row}");
+    assert_eq!(field("verified"), Some(("verified", "true")), "{row}");
 }
 
 /// As many ranges, of another size.

@@ -6,8 +6,9 @@ use super::turns::Turns;
 use crate::failure::Failure;
 use crate::perf::case::PlannedCase;
 use crate::perf::data_path::Payload;
+use crate::perf::operations::{Direction, OneSided};
 use crate::perf::pattern::Pattern;
-use crate::perf::plan::{Direction, MAX_PATHS, OneSided};
+use crate::perf::plan::MAX_PATHS;
 use crate::perf::posts::slots;
 use crate::perf::test_buffer::TestBuffer;
 use crate::rendezvous::{ConnectedEnd, Message};
@@ -54,6 +55,8 @@ pub(super) struct Turn {
     pub(super) iterations: Range<u64>,
     pub(super) layout: Layout,
     pub(super) payload: Payload,
+    /// Operations of it.
+    pub(super) operations: u64,
 }
 
 impl<'a> OneSidedEnd<'a> {
@@ -83,7 +86,11 @@ impl<'a> OneSidedEnd<'a> {
                 let slots = self.turns.slots_of(&iterations);
                 let message = MAX_PATHS * number as u64 + index as u64;
                 let payload = self.payload(message, slots);
-                Turn { iterations: iterations.clone(), layout, payload }
+                let operations = match self.turns.is_latency {
+                    true => slots,
+                    false => self.turns.operations(),
+                };
+                Turn { iterations: iterations.clone(), layout, payload, operations }
             })
         };
         self.turns.all().enumerate().flat_map(turn).collect()
@@ -99,7 +106,8 @@ impl<'a> OneSidedEnd<'a> {
     /// Returns the turn that posts one operation again and again.
     pub(super) fn repost_turn(&self) -> Turn {
         let payload = self.payload(MAX_PATHS * self.case.iterations, 1);
-        Turn { iterations: 0..self.turns.reposts, layout: Layout::Ranges, payload }
+        let operations = self.turns.reposts;
+        Turn { iterations: 0..operations, layout: Layout::Ranges, payload, operations }
     }
 
     /// Returns the payload of a turn. Reads have the same bytes in all turns; writes have new bytes

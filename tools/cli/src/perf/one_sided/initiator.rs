@@ -1,16 +1,17 @@
 //! Client of one-sided operations: prepares operations once, and posts them.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
-use tcpx_core::{Error, MemoryRange, Operation, RemoteKey, RemoteRange};
+use tcpx_core::{Error, RemoteKey};
 
 use super::end::{ExportedKey, Layout, OneSidedEnd, Turn, TurnEnd};
+use super::requests::{Request, UnderWay};
 use crate::failure::Failure;
 use crate::output::Progress;
+use crate::perf::operations::Direction;
 use crate::perf::pattern::{Content, Mismatch};
-use crate::perf::plan::{Direction, Go};
+use crate::perf::plan::Go;
 use crate::perf::processor::{ProcessorTimes, Stopwatch};
 use crate::perf::samples::nanos;
 use crate::perf::times::{CaseTimes, MOST_UNDER_WAY};
@@ -23,19 +24,19 @@ pub(super) fn measure(
 ) -> Result<CaseTimes, Failure> {
     let ExportedKey(key) = link.receive()?;
     let key = RemoteKey::deserialize(&key).map_err(Error::from)?;
-    let ranges = prepare(end, &key, Layout::Ranges)?;
-    let whole = prepare(end, &key, Layout::Whole)?;
+    let ranges = Request::prepare(end, &key, Layout::Ranges)?;
+    let whole = Request::prepare(end, &key, Layout::Whole)?;
     let (mut times, turns) = (CaseTimes::default(), end.turns());
     for turn in &turns {
-        let (operations, series) = match turn.layout {
+        let (requests, series) = match turn.layout {
             Layout::Ranges => (&ranges, &mut times.session_ns),
             Layout::Whole => (&whole, &mut times.large_ns),
         };
         let mut processor = None;
-        let nanos = run_turn(link, end, turn, || match end.turns.is_latency {
-            true => one_by_one(end, turn, operations),
+        let nanos = run_turn(link, end, turn, |link| match end.turns.is_latency {
+            true => one_by_one(link, end, turn, requests),
             false => {
-                let (time, each) = stream(end, operations)?;
+                let (time, each) = stream(link, end, requests)?;
                 processor = Some((time, each)).filter(|_| end.costs_count(turn));
                 Ok(vec![time.elapsed_ns])
             }
@@ -57,7 +58,8 @@ pub(super) fn measure(
     let mut turn = turns.last().cloned().unwrap_or_else(|| end.repost_turn());
     if end.case.is_first {
         turn = end.repost_turn();
-        let (nanos, mismatch) = run_turn(link, end, &turn, || reposts(end, &turn, &ranges))?;
+        let (nanos, mismatch) =
+            run_turn(link, end, &turn, |link| reposts(link, end, &turn, &ranges))?;
         times.repost_ns = nanos;
         times.note(mismatch, 0, turn.payload.bytes, "reads that were posted again");
     }
@@ -68,31 +70,13 @@ pub(super) fn measure(
     Ok(times)
 }
 
-/// Prepares an operation for each slot.
-fn prepare(
-    end: &OneSidedEnd<'_>,
-    key: &RemoteKey,
-    layout: Layout,
-) -> Result<Vec<Operation>, Failure> {
-    let operation = |slot| {
-        let (offsets, bytes) = end.ranges(layout, slot);
-        let memory = end.buffer.memory;
-        let local = offsets.iter().map(|&offset| MemoryRange { memory, offset, bytes });
-        let remote = offsets.iter().map(|&offset| RemoteRange { key, offset, bytes });
-        let (local, remote) = (local.collect::<Vec<_>>(), remote.collect::<Vec<_>>());
-        let kind = end.one_sided.direction.kind();
-        Ok(end.buffer.session.prepare(end.peer, kind, &local, &remote)?)
-    };
-    (0..end.turns.slots).map(operation).collect()
-}
-
 /// Fills or poisons the memory, calls `run` when the server is ready, reports the end of the turn,
 /// and verifies. Returns the result of `run`, and the first wrong byte.
 fn run_turn<T>(
     link: &mut SessionLink<'_>,
     end: &OneSidedEnd<'_>,
     turn: &Turn,
-    run: impl FnOnce() -> Result<T, Failure>,
+    run: impl FnOnce(&mut SessionLink<'_>) -> Result<T, Failure>,
 ) -> Result<(T, Option<Mismatch>), Failure> {
     let (content, is_read) = match end.one_sided.direction {
         Direction::Write => (Content::Sent, false),
@@ -100,68 +84,69 @@ fn run_turn<T>(
     };
     end.buffer.write(content, turn.payload)?;
     let Go = link.receive()?;
-    let outcome = run()?;
+    let outcome = run(link)?;
     link.send(&TurnEnd)?;
     let mismatch = if is_read { end.buffer.check(turn.payload)? } else { None };
     Ok((outcome, mismatch))
 }
 
-/// Returns the time of each operation, in ns.
+/// Returns the time of each request, in ns.
 fn one_by_one(
+    link: &mut SessionLink<'_>,
     end: &OneSidedEnd<'_>,
     turn: &Turn,
-    operations: &[Operation],
+    requests: &[Request],
 ) -> Result<Vec<u64>, Failure> {
-    let time = |(_, operation): (u64, &Operation)| {
+    let mut under_way = UnderWay::new(requests);
+    let time = |slot| {
         let start = Instant::now();
-        operation.post(None)?;
-        end.buffer.budget.wait_operation(operation)?;
+        under_way.post(slot)?;
+        under_way.wait(link, end)?;
         Ok(nanos(start.elapsed()))
     };
-    turn.iterations.clone().zip(operations).map(time).collect()
+    let slots = turn.iterations.clone().zip(0..requests.len());
+    slots.map(|(_, slot)| slot).map(time).collect()
 }
 
-/// Returns the times of all operations of a turn, together and of each, in ns. One operation for
-/// each slot is under way; the oldest is waited for.
+/// Returns the times of all requests of a turn, together and of each, in ns. One for each slot is
+/// under way; when one has ended it is posted again.
 fn stream(
+    link: &mut SessionLink<'_>,
     end: &OneSidedEnd<'_>,
-    operations: &[Operation],
+    requests: &[Request],
 ) -> Result<(ProcessorTimes, Vec<u64>), Failure> {
-    let uses = operations.len() * end.turns.rounds as usize;
-    let (mut posted, mut each) = (VecDeque::new(), Vec::with_capacity(uses));
+    let uses = requests.len() * end.turns.rounds as usize;
+    let (mut under_way, mut each) = (UnderWay::new(requests), Vec::with_capacity(uses));
     let watch = Stopwatch::start();
-    let mut wait = |operation: &Operation, posted: Option<Instant>| {
-        end.buffer.budget.wait_operation(operation)?;
-        each.extend(posted.map(|posted| nanos(posted.elapsed())));
-        Ok::<_, Failure>(())
-    };
-    for round in 0..end.turns.rounds {
-        for operation in operations {
-            if round > 0 {
-                wait(operation, posted.pop_front())?;
-            }
-            posted.push_back(Instant::now());
-            operation.post(None)?;
-        }
+    let mut posted = Vec::with_capacity(requests.len());
+    for slot in 0..requests.len() {
+        posted.push(Instant::now());
+        under_way.post(slot)?;
     }
-    for operation in operations {
-        wait(operation, posted.pop_front())?;
+    while each.len() < uses {
+        let slot = under_way.wait(link, end)?;
+        each.push(nanos(posted[slot].elapsed()));
+        if each.len() + requests.len() <= uses {
+            posted[slot] = Instant::now();
+            under_way.post(slot)?;
+        }
     }
     Ok((watch.read(), each))
 }
 
 /// Returns the processor time that each post takes of this thread, in ns.
 fn reposts(
+    link: &mut SessionLink<'_>,
     end: &OneSidedEnd<'_>,
     turn: &Turn,
-    operations: &[Operation],
+    requests: &[Request],
 ) -> Result<Vec<u64>, Failure> {
-    let Some(operation) = operations.first() else { return Ok(Vec::new()) };
+    let mut under_way = UnderWay::new(requests);
     let time = |_| {
         let start = processor_nanos();
-        operation.post(None)?;
+        under_way.post(0)?;
         let end_of_post = processor_nanos();
-        end.buffer.budget.wait_operation(operation)?;
+        under_way.wait(link, end)?;
         Ok(end_of_post.saturating_sub(start))
     };
     turn.iterations.clone().map(time).collect()

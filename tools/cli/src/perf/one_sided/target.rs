@@ -5,8 +5,9 @@ use tcpx_core::{ExportOptions, RemoteAccess};
 use super::end::{ExportedKey, Layout, OneSidedEnd, Turn, TurnEnd};
 use crate::failure::Failure;
 use crate::output::Progress;
+use crate::perf::operations::{Direction, Written};
 use crate::perf::pattern::Content;
-use crate::perf::plan::{Direction, Go};
+use crate::perf::plan::Go;
 use crate::perf::processor::{ProcessorTimes, Stopwatch};
 use crate::perf::times::CaseTimes;
 use crate::rendezvous::SessionLink;
@@ -48,8 +49,8 @@ pub(super) fn serve(
     Ok(times)
 }
 
-/// Waits for the end of a turn, while the session serves its operations. Returns the times until
-/// then.
+/// Waits for the end of a turn, while the session serves its operations, and answers the
+/// notifications behind them. Returns the times until then.
 fn serve_turn(
     link: &mut SessionLink<'_>,
     end: &OneSidedEnd<'_>,
@@ -62,6 +63,12 @@ fn serve_turn(
     }
     let watch = Stopwatch::start();
     link.send(&Go)?;
+    if end.one_sided.is_notified {
+        for _ in 0..turn.operations {
+            let written: Written = link.receive()?;
+            link.send(&written)?;
+        }
+    }
     let TurnEnd = link.receive()?;
     let time = watch.read();
     if is_written {

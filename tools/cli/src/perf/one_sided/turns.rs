@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::perf::case::PlannedCase;
-use crate::perf::plan::OneSided;
+use crate::perf::operations::OneSided;
 
 /// Most latencies of a turn, and most bytes, but for the first operation.
 const LATENCIES: u64 = 50;
@@ -71,11 +71,14 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf::plan::{Direction, Mode, Plan, Receives};
+    use crate::perf::operations::Direction;
+    use crate::perf::plan::{Mode, Plan, Receives};
 
     fn turns(bytes: u64, depth: u32, is_latency: bool) -> Turns {
-        let (direction, is_scattered) = (Direction::Write, false);
-        let one_sided = OneSided { direction, depth, descriptors: 1, is_scattered, is_latency };
+        let (direction, descriptors) = (Direction::Write, 1);
+        let (is_scattered, is_notified) = (false, false);
+        let one_sided =
+            OneSided { direction, depth, descriptors, is_scattered, is_latency, is_notified };
         let plan = Plan {
             mode: Mode::OneSided(one_sided),
             sizes: vec![bytes],
