@@ -11,9 +11,12 @@
 #   --encrypt
 #           this backend encrypts (TCPX_ENCRYPTION=require); UCX goes on in clear
 #   --kv FILE
-#           KV caches of requests instead: READ, and WRITE with a notification, 1, 4 and 16 under
-#           way. p50 and p99 of a request, and GB/s. FILE is what tcpx perf --kv MODEL --json has
-#           printed, which says of how many ranges of how many bytes a request is
+#           KV caches of requests instead: READ, and WRITE with a notification, 1, 4, 16 and 64
+#           under way, where memory allows it. p50 and p99 of a request, of 120 or more over the
+#           rounds, to the sight of its end at the end that waits for it; GB/s; and processor seconds
+#           of both ends for a GB, which poll all the time, as UCX wants it. FILE is what
+#           tcpx perf --kv MODEL --json has printed, which says of how many ranges of how many bytes
+#           a request is
 #   FOLDER  has libplugin_TCPX.so, from cargo xtask nixl --out FOLDER
 #   ROUNDS  how often everything is measured (default: 5)
 #   ROW     only rows that begin so, such as "READ" or "WRITE 4 KiB" (default: all)

@@ -17,6 +17,7 @@ from importlib.metadata import version
 
 import numpy
 import ucx_over_tcp
+from kv_figures import fitting, kv_figures, kv_line
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, 4 * MIB, 64 * MIB)
@@ -25,8 +26,8 @@ OUTSTANDING = 8
 TURN_BYTES, TURN_MESSAGES = 64 * MIB, 400
 DESCRIPTORS, DESCRIPTOR_BYTES = 1000, 4 * KIB
 NOTIFICATIONS, NOTIFICATION_BYTES = 400, 64
-# Requests of a KV cache under way, the fewest posts of a turn, and the note behind each write.
-KV_DEPTHS, KV_POSTS, KV_NOTE = (1, 4, 16), 24, b"request"
+# Requests of a KV cache under way, the fewest of all rounds, and the note behind each write.
+KV_DEPTHS, KV_REQUESTS, KV_NOTE = (1, 4, 16, 64), 120, b"request "
 PATIENCE_S = 120
 # Every area has bytes of this, and no two places or turns the same ones.
 NOISE_BYTES = 4 * MIB
@@ -65,10 +66,10 @@ class Row:
 class KvRow(Row):
     """Requests of a KV cache, each a list of blocks. The place of each is posted again and again."""
 
-    def __init__(self, operation, kv, depth):
+    def __init__(self, operation, kv, depth, rounds):
         super().__init__(operation, kv["range_bytes"], depth, kv["ranges"])
         self.messages = depth
-        self.posts = max(KV_POSTS, 2 * depth)
+        self.posts = max(-(-KV_REQUESTS // rounds), 2 * depth)
         self.kv = kv
 
     def __str__(self):
@@ -80,10 +81,10 @@ def human(count):
     return f"{count // MIB} MiB" if count >= MIB else f"{count // KIB} KiB"
 
 
-def rows(kv=None):
+def rows(rounds, kv=None):
     if kv:
         for operation in ("READ", "WRITE"):
-            yield from (KvRow(operation, kv, depth) for depth in KV_DEPTHS)
+            yield from (KvRow(operation, kv, depth, rounds) for depth in KV_DEPTHS)
         return
     for operation in ("WRITE", "READ"):
         for depth in (1, OUTSTANDING):
@@ -194,19 +195,19 @@ class End:
         return row.messages * row.message / (time.perf_counter() - begin) / 1e9
 
     def requests(self, row, handles):
-        """The seconds of each request, from its post until it is seen to be done, and GB/s."""
-        note = KV_NOTE if row.operation == "WRITE" else b""
-        posted, times = {}, []
-        begin = time.perf_counter()
+        """When each request was posted, when it was seen to be done, and the processor seconds."""
+        posted, done = [], []
+        begin = time.process_time()
         for index in range(row.posts + row.depth):
-            place = index % row.depth
+            handle = handles[index % row.depth]
             if index >= row.depth:
-                self.wait(handles[place])
-                times.append(time.perf_counter() - posted[place])
+                self.wait(handle)
+                done.append(time.perf_counter())
             if index < row.posts:
-                posted[place] = time.perf_counter()
-                self.agent.transfer(handles[place], note)
-        return times, row.posts * row.message / (time.perf_counter() - begin) / 1e9
+                note = KV_NOTE + b"%d" % index if row.operation == "WRITE" else b""
+                posted.append(time.perf_counter())
+                self.agent.transfer(handle, note)
+        return posted, done, time.process_time() - begin
 
     def one_by_one(self, row, handles):
         for place in range(row.messages):
@@ -232,15 +233,19 @@ class End:
         return statistics.median(halves) * 1e6
 
     def answer(self, row):
-        """Work of the other end meanwhile, until this end reports that the turn is over."""
+        """Work of the other end meanwhile, until this end reports that the turn is over. Returns
+        when the note of each request was seen, and the processor seconds."""
+        begin, seen = time.process_time(), {}
         if not row.size:
             for _ in range(row.messages):
                 self.notify(self.notification())
         # UCX sends the rest only while it is polled.
         came = self.notification()
-        while came == KV_NOTE:
+        while came.startswith(KV_NOTE):
+            seen[int(came[len(KV_NOTE):])] = time.perf_counter()
             came = self.notification()
         assert came == b"over", came
+        return seen, time.process_time() - begin
 
 
 def serve(pipe, backend, name, other, bytes_, environment):
@@ -296,10 +301,10 @@ class Pair:
         self.pipes[1].send(("answer", row))
         figure = self.ask(0, "measure", row)
         self.ask(0, "notify", b"over")
-        self.result(1)
+        answered = self.result(1)
         if row.size and not self.ask(target, "is_filled", row, number):
             raise RuntimeError(f"{row}: wrong bytes have arrived")
-        return figure
+        return kv_figures(row, figure, answered) if isinstance(row, KvRow) else figure
 
 
 def processor():
@@ -315,31 +320,15 @@ def compute():
         number = number * 1103515245 % 2147483647
 
 
-def percentile(times, part):
-    """The time that this part of them, of 1, took at most, in ms."""
-    return sorted(times)[min(len(times) - 1, int(part * len(times)))] * 1e3
-
-
-def kv_line(row, theirs, ours):
-    """A line of the table of KV caches: the times of all requests, and the medians of GB/s."""
-    cells, rates = [], []
-    for turns in (theirs, ours):
-        times = [took for turn, _ in turns for took in turn]
-        rates.append(statistics.median(rate for _, rate in turns))
-        cells.append(f"{percentile(times, 0.5):.1f}, {percentile(times, 0.99):.1f} ms, "
-                     f"{rates[-1]:.2f} GB/s")
-    return f"| {row} | {cells[0]} | {cells[1]} | {rates[1] / rates[0]:.2f} | |"
-
-
 def main():
     folder, rounds, busy, kv = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     begins = tuple(sys.argv[5:]) or ""
     if kv:
         with open(kv, encoding="utf-8") as report:
             kv = json.load(report)["kv"]
-    wanted = [row for row in rows(kv) if str(row).startswith(begins)]
+    wanted = fitting(row for row in rows(rounds, kv) if str(row).startswith(begins))
     if not wanted:
-        sys.exit(f"no row begins with {', '.join(begins)}")
+        sys.exit(f"no row begins with {', '.join(begins)}, or none fits")
     bytes_ = max(row.messages * row.message for row in wanted) or KIB
     quiet = {"NIXL_LOG_LEVEL": "ERROR"}
     pairs = {
@@ -353,7 +342,11 @@ def main():
     beside += ", TCPX encrypts" if os.environ.get("TCPX_ENCRYPTION") else ""
     print(f"{processor()}, {os.cpu_count()} processors{beside}, Linux {platform.release()}, NIXL "
           f"{version('nixl')}, medians of {rounds} rounds\n")
-    print("| | UCX | TCPX | ratio | of the rounds |\n|---|---|---|---|---|")
+    if kv:
+        print("p50 and p99 of a request; core s/GB: processor seconds of both ends, which poll\n")
+        print("| | UCX | TCPX | ratio of GB/s |\n|---|---|---|---|")
+    else:
+        print("| | UCX | TCPX | ratio | of the rounds |\n|---|---|---|---|---|")
     for row in wanted:
         figures = {backend: [] for backend in BACKENDS}
         # The first turn connects, and says what is said once.

@@ -4,8 +4,8 @@
 //!
 //! The client's clock runs from the first post of a turn until its last operation is done: for a
 //! write, until every byte is in place at the server. A write of a KV cache has a notification
-//! behind it, as those of connectors have: it is done when the server's program has seen that, of
-//! which the server sends word back at once. For latencies each operation has a time of
+//! behind it, as those of connectors have. It is done when the server's program has seen that; the
+//! server says so at once. For latencies each operation has a time of
 //! its own, and operations run one at a time. Each operation has a slot of its own in both
 //! memories. The slots are filled and poisoned before a turn, and verified after it. The source
 //! memory is verified at the very end: it must be unchanged.
