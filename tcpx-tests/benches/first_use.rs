@@ -1,11 +1,11 @@
 //! First READ of 64 MiB from a peer 0.5 ms away, and one after a rest, beside warm ones: what
 //! connecting, first windows of TCP, its slow start after idle time, and cold threads cost.
 //!
-//! `cargo bench -p tcpx-tests --bench first_use [-- SECONDS]`: of rest, 3 unless it says so; 600 is a
-//! connection's worst case between two requests. All pairs of sessions rest at once. The hosts are network namespaces, and the link is
-//! a pair of TUN interfaces and threads of this program. Needs root, `ip` and /dev/net/tun. The
-//! bar: connecting and the first READ take at most 1.5 times the tenth READ, and so does one after
-//! a rest.
+//! `cargo bench -p tcpx-tests --bench first_use [-- SECONDS]`: SECONDS of rest, 3 unless it says
+//! so; 600 is what may lie between two requests. All pairs of sessions rest at once. The hosts are
+//! network namespaces, and the link is a pair of TUN interfaces and threads of this program. Needs
+//! root, `ip` and /dev/net/tun. The bar: connecting and the first READ take at most 1.5 times the
+//! tenth READ, and so does one after a rest.
 
 #![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
 

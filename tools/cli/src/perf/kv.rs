@@ -83,7 +83,8 @@ impl KvModel {
 pub(super) struct KvArgs {
     /// Move KV caches of requests to a model, block by block, as vLLM lays them out: --op read (the
     /// default) as a decoder pulls them, --op write as a prefill pushes them, with a notification
-    /// behind each that the server's program answers. --depth is the requests under way. Says from which speed of the network this beats computing them again
+    /// behind each that the server's program answers. --depth is the requests under way. Says from
+    /// which speed of the network this beats computing them again
     #[arg(long, value_enum, value_name = "MODEL")]
     #[arg(conflicts_with_all = ["size", "sweep", "descriptors", "messages", "scattered", "bidir", "baseline", "notify", "all_to_all"])]
     kv: Option<KvModel>,
