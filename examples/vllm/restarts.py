@@ -70,12 +70,18 @@ def span(values, digits):
     return least if least == most else f"{least} to {most}"
 
 
+def ranges(numbers):
+    """Returns ascending numbers as text, those that follow each other as ranges."""
+    runs = groupby(enumerate(numbers), key=lambda place: place[1] - place[0])
+    return ", ".join(span([number for _, number in run], 0) for _, run in runs)
+
+
 def report(load):
     """Prints which requests failed, after how many seconds; returns what is wrong."""
     failed = [(number, *load.outcomes[number]) for number in sorted(load.outcomes) if load.outcomes[number][1].error]
     for error, group in groupby(failed, key=lambda each: each[2].error[:160]):
         alike = list(group)
-        numbers = ", ".join(str(number) for number, _, _ in alike)
+        numbers = ranges([number for number, _, _ in alike])
         sent = span([began for _, began, _ in alike], 1)
         after = span([outcome.seconds for *_, outcome in alike], 2)
         print(f"    failed: {numbers}; sent at {sent} s, after {after} s: {error}")
