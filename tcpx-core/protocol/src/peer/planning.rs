@@ -19,12 +19,12 @@ impl PeerProtocol {
     pub fn handle_finished(&mut self, finished: Finished) {
         match finished {
             Finished::Parts { sent_on, op, bytes, .. } => {
-                self.cx.schedule.finished(sent_on, bytes);
+                self.cx.schedule.channels.finished(sent_on, bytes);
                 self.bytes_done(op, bytes);
             }
             Finished::Together { sent_on, members } => {
                 let bytes = members.iter().map(|member| member.bytes).sum();
-                self.cx.schedule.finished(sent_on, bytes);
+                self.cx.schedule.channels.finished(sent_on, bytes);
                 members.iter().for_each(|member| self.bytes_done(member.op, member.bytes));
                 self.cx.spare.give_back(members);
             }
@@ -60,7 +60,7 @@ impl PeerProtocol {
             let turn = self.cx.schedule.turn()?;
             if turn != Turn::Short && self.cx.schedule.is_quiet() {
                 // Sockets and threads that were used a moment ago are faster than those that rest.
-                self.cx.schedule.next_channel = 0;
+                self.cx.schedule.channels.rewind();
             }
             let op = match *self.cx.schedule.queue(turn).front()? {
                 Waiting::Send(matched) if turn != Turn::Long => {
@@ -114,7 +114,7 @@ impl PeerProtocol {
         if portion.bytes > 0 && !self.cx.has_channels() {
             return None;
         }
-        let channel = self.cx.schedule.first_channel();
+        let channel = self.cx.schedule.channels.first();
         if let Some(memory) = portion.gathered {
             match self.cx.schedule.staging.of(channel, memory) {
                 ChannelStaging::Ready => {}
@@ -137,13 +137,13 @@ impl PeerProtocol {
             // Messages that share a chunk are not cut.
             _ => tuning.chunk_bytes,
         };
-        let first_channel = self.cx.schedule.take_channels(bytes, chunk_bytes);
+        let first_channel = self.cx.schedule.channels.take(bytes, chunk_bytes);
         let chunks = Chunks { recvs: names, first_channel, chunk_bytes, offset: 0, bytes };
         self.cx.send(Frame::Chunks(chunks));
         let gathered = portion.gathered;
         let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
         if bytes > 0 {
-            self.cx.schedule.dealt(&plan);
+            self.cx.schedule.channels.dealt(&plan);
             self.cx.actions.push_back(Action::SendChunks(plan));
         } else {
             // The message has no chunks, and is done.

@@ -10,15 +10,16 @@
 //! long ones        } `ahead_bytes` of both are under way
 //! ```
 //!
-//! Chunks go to the channel that has the least to send, and to those behind it. Channels are not
-//! equally fast. So the next section of a long message is a single chunk once they differ by as
-//! much as a chunk, and a slow channel holds up only what it has been dealt.
+//! Chunks go to the channel on which they end first, and to those behind it. Channels are not
+//! equally fast. So the next section of a long message is a single chunk once they differ, and a
+//! slow channel holds up only what it has been dealt.
 //!
 //! Each of the three is one queue, for sends, reads and writes alike, in the order in which they
 //! may move. Nothing starves: a short message waits for what is under way, which is bounded, and a
 //! section for a bounded number of short ones. What travels on the link has a queue of its own: the
 //! kernel's buffer bounds how much of it is under way.
 
+mod channel_loads;
 pub(super) mod coalescer;
 mod link_queue;
 pub(super) mod route;
@@ -27,12 +28,12 @@ pub mod tuning;
 
 use std::collections::TryReserveError;
 
+use self::channel_loads::ChannelLoads;
 use self::coalescer::{Coalescer, MatchedSend, Waiting};
 use self::link_queue::LinkQueue;
 use self::staging::StagingChannels;
 use self::tuning::Tuning;
 use super::message::Lane;
-use crate::plans::plan::{ChunkPlan, chunk_count};
 use crate::types::OpKey;
 
 /// Next thing to schedule.
@@ -49,9 +50,7 @@ pub(super) struct Schedule {
     pub(super) tuning: Tuning,
     /// Record of the channels that have a staging buffer.
     pub(super) staging: StagingChannels,
-    /// Bytes of each channel that were dealt and are not sent.
-    loads: Box<[u64]>,
-    pub(super) next_channel: u16,
+    pub(super) channels: ChannelLoads,
     queues: [Coalescer; 3],
     /// Messages that travel on the link.
     pub(super) link: LinkQueue,
@@ -67,8 +66,7 @@ impl Schedule {
         Self {
             tuning,
             staging: StagingChannels::new(channels),
-            loads: vec![0; channels.into()].into(),
-            next_channel: 0,
+            channels: ChannelLoads::new(channels, tuning.chunk_bytes),
             queues: <[Coalescer; 3]>::default(),
             link: LinkQueue::default(),
             under_way: 0,
@@ -167,50 +165,12 @@ impl Schedule {
     }
 
     /// Returns the number of bytes of the next section of a message that costs `total`. Where
-    /// channels differ in what they have left to send, each chunk of a long message goes to the one
-    /// that has the least.
+    /// channels differ, each chunk of a long message goes to the one on which it ends first.
     pub(super) fn section_bytes(&self, total: u64) -> u64 {
         let Tuning { section_bytes, chunk_bytes, .. } = self.tuning;
-        let least = self.loads.iter().min().copied().unwrap_or_default();
-        let most = self.loads.iter().max().copied().unwrap_or_default();
-        match total > section_bytes && most - least >= chunk_bytes.into() {
+        match total > section_bytes && self.channels.differ() {
             true => chunk_bytes.into(),
             false => section_bytes,
-        }
-    }
-
-    /// Returns the channel that has the least to send, and of several the first from the next one
-    /// on.
-    pub(super) fn first_channel(&self) -> u16 {
-        let channels = self.loads.len() as u16;
-        let from_next = (0..channels).map(|step| (self.next_channel + step) % channels);
-        from_next.min_by_key(|channel| self.loads[usize::from(*channel)]).unwrap_or(0)
-    }
-
-    /// Returns the channel of the first of this many bytes; what is scheduled next begins behind
-    /// their last.
-    pub(super) fn take_channels(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
-        let channel = self.first_channel();
-        let behind = u64::from(channel) + chunk_count(bytes, chunk_bytes);
-        self.next_channel = (behind % self.loads.len() as u64) as u16;
-        channel
-    }
-
-    /// Notes that the chunks of a plan were dealt to their channels.
-    pub(super) fn dealt(&mut self, plan: &ChunkPlan) {
-        let channels = self.loads.len();
-        for chunk in 0..chunk_count(plan.bytes, plan.chunk_bytes) {
-            let left = plan.bytes - chunk * u64::from(plan.chunk_bytes);
-            let channel = (usize::from(plan.first_channel) + chunk as usize) % channels;
-            self.loads[channel] += left.min(plan.chunk_bytes.into());
-        }
-    }
-
-    /// Notes that this many bytes have left a channel.
-    pub(super) fn finished(&mut self, sent_on: Option<u16>, bytes: u64) {
-        let load = sent_on.and_then(|channel| self.loads.get_mut(usize::from(channel)));
-        if let Some(load) = load {
-            *load = load.saturating_sub(bytes);
         }
     }
 
@@ -230,7 +190,6 @@ mod tests {
     use crate::frames::fields::Delivery;
     use crate::peer::tags::matcher::PostedReceive;
     use crate::plans::plan::Member;
-    use crate::plans::plan::Members;
     use crate::types::{MemoryType, RegistrationKey, Span, TransferKey};
 
     const MIB: u64 = 1 << 20;
@@ -258,42 +217,6 @@ mod tests {
             schedule.scheduled_section((turn, op), MIB, is_last || turn == Turn::Short);
         }
         scheduled
-    }
-
-    /// The channel with the least comes first. Only a long message is dealt by single chunks, and
-    /// only where channels differ by as much as one.
-    #[test]
-    fn chunks_go_to_the_channel_that_has_the_least() {
-        let chunk_bytes = 512 << 10;
-        let mut schedule = Schedule::new(Tuning::new(chunk_bytes, 1000), 3);
-        let section = schedule.section_bytes(u64::MAX);
-        assert_eq!((section, schedule.first_channel()), (4 * MIB, 0));
-        let deal = |schedule: &mut Schedule, bytes| {
-            let first_channel = schedule.take_channels(bytes, chunk_bytes);
-            let members = Members::Many(Vec::new());
-            schedule.dealt(&ChunkPlan {
-                members,
-                offset: 0,
-                bytes,
-                chunk_bytes,
-                first_channel,
-                gathered: None,
-            });
-            first_channel
-        };
-        assert_eq!(deal(&mut schedule, 2 * MIB), 0);
-        // Two chunks on the first channel, one on each of the others.
-        assert_eq!(schedule.section_bytes(u64::MAX), u64::from(chunk_bytes));
-        assert_eq!(schedule.section_bytes(section), section);
-        assert_eq!([(); 2].map(|()| deal(&mut schedule, chunk_bytes.into())), [1, 2]);
-        assert_eq!(schedule.section_bytes(u64::MAX), section);
-        schedule.finished(Some(1), 1);
-        assert_eq!((schedule.section_bytes(u64::MAX), schedule.first_channel()), (section, 1));
-        schedule.finished(None, MIB);
-        schedule.finished(Some(9), MIB);
-        schedule.finished(Some(2), u64::MAX);
-        assert_eq!(schedule.first_channel(), 2);
-        assert_eq!(schedule.section_bytes(u64::MAX), u64::from(chunk_bytes));
     }
 
     /// Sends, reads and writes of one size are scheduled in the order in which they may move; long

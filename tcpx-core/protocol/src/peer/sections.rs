@@ -56,7 +56,7 @@ impl Conversation {
             (message.posted.bytes, message.cursor.scheduled, message.cost(bytes));
         let recvs = Names::from_slice(&[message.name]);
         let chunk_bytes = self.schedule.tuning.chunk_bytes_of(total, message.cost(total));
-        let first_channel = self.schedule.take_channels(bytes, chunk_bytes);
+        let first_channel = self.schedule.channels.take(bytes, chunk_bytes);
         self.send(Frame::Chunks(Chunks { recvs, first_channel, chunk_bytes, offset, bytes }));
         let planned = self.plan_section(op, (bytes, chunk_bytes, first_channel));
         self.schedule.scheduled_section((turn, op), cost, offset + bytes == total);
@@ -98,7 +98,7 @@ impl Conversation {
             if direction == Direction::Receive {
                 self.deferral.receive_chunks(plan, &mut self.actions)?;
             } else {
-                self.schedule.dealt(&plan);
+                self.schedule.channels.dealt(&plan);
                 self.actions.push_back(Action::SendChunks(plan));
             }
             return Ok(1);
@@ -110,7 +110,7 @@ impl Conversation {
             Direction::Send => {
                 let mut plans = message.cursor.schedule(&access.pieces, section);
                 while let Some(plan) = plans.next_plan(|| self.spare.take()) {
-                    self.schedule.dealt(&plan);
+                    self.schedule.channels.dealt(&plan);
                     self.actions.push_back(Action::SendChunks(plan));
                 }
             }
