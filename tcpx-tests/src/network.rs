@@ -339,6 +339,15 @@ impl Drop for Network {
     }
 }
 
+/// Runs a program on a host.
+pub(crate) fn in_namespace(network: &Network, side: Side, program: &[&str]) -> Result<(), String> {
+    let host = match side {
+        Side::Left => network.left(),
+        Side::Right => network.right(),
+    };
+    ip(&[&["netns", "exec", &host], program].concat())
+}
+
 fn ip(arguments: &[&str]) -> Result<(), String> {
     run("ip", arguments)
 }

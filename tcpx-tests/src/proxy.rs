@@ -3,7 +3,6 @@
 //! encrypted link. It may tamper with what passes.
 
 pub mod kind;
-mod tampering;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
@@ -12,23 +11,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+pub use tcpx_testkit::Tampering;
+pub use tcpx_testkit::attacker::Direction;
+use tcpx_testkit::attacker::{Next, read_next};
 use tcpx_wire::frame;
-
-pub use self::tampering::Tampering;
 
 /// Longest body that passes; no peer sends one as long.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// First bytes of every record. No frame of the handshake is as long as they would say.
-const RECORD_BEGIN: [u8; 3] = [23, 3, 3];
-
-/// Which way a frame goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the session that connected.
-    ToListener,
-    /// From the session that listens.
-    ToConnector,
-}
 
 #[derive(Debug, Default)]
 struct ProxyState {
@@ -333,18 +322,13 @@ fn read_frame(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
     Ok(Some((kind, whole)))
 }
 
-/// The next frame or record. `None`: the stream has ended.
+/// The next frame or record. `None`: the stream has ended. No frame of the handshake is as long as
+/// the first bytes of a record would say.
 fn read_either(from: &mut impl Read) -> io::Result<Option<(u16, Vec<u8>)>> {
-    let mut begin = Vec::new();
-    io::copy(&mut from.take(RECORD_BEGIN.len() as u64), &mut begin)?;
-    if begin != RECORD_BEGIN {
-        return read_frame(&mut begin.as_slice().chain(from));
+    match read_next(from)? {
+        Next::Record(whole) => Ok(Some((kind::RECORD, whole))),
+        Next::Other(begin) => read_frame(&mut begin.as_slice().chain(from)),
     }
-    let mut whole = begin;
-    io::copy(&mut from.take(2), &mut whole)?;
-    let Some(length) = whole.last_chunk::<2>().copied() else { return Ok(None) };
-    io::copy(&mut from.take(u16::from_be_bytes(length).into()), &mut whole)?;
-    Ok(Some((kind::RECORD, whole)))
 }
 
 /// What passes in the place of this.

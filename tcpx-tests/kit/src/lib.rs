@@ -9,7 +9,10 @@
 //! - [`rxdm`]: a daemon that answers, refuses, hangs or closes.
 //! - [`certificates`]: certificates of a fleet that exists for one test.
 //! - [`log`]: what is logged, for tests that read it.
+//! - [`attacker`]: one between two ends, who hears records and changes them; [`Tampering`] is how.
+//! - [`wiretap`]: a listener on every wire of a host.
 
+pub mod attacker;
 pub mod certificates;
 pub mod log;
 pub mod needs;
@@ -18,8 +21,11 @@ pub mod pattern;
 pub mod process;
 pub mod random;
 pub mod rxdm;
+mod tampering;
+pub mod wiretap;
 
 pub use log::CapturedLog;
 pub use needs::{is_required, report_skip, skip};
 pub use patience::{PATIENCE, PATIENCE_MS, eventually, scaled, until};
 pub use random::Random;
+pub use tampering::Tampering;

@@ -15,6 +15,7 @@ use tcpx_core::{
 use tcpx_testkit::PATIENCE;
 use tcpx_tests::proxy::{Direction, LinkProxy, Tampering, kind};
 use tcpx_tests::sessions::{disconnect_both, export, join_by, open};
+use tcpx_wire::frame;
 
 use crate::encrypted_ends::{
     LONG, SHORT, is_encrypted, is_full_of, memory, message, options, write_and_read,
@@ -212,6 +213,34 @@ fn a_connection_that_is_played_back_to_its_connector_is_refused() {
     );
     assert!(is_typed && error.id().is_some(), "{error}");
     message(from, to, SHORT, 2);
+}
+
+/// An attacker that says it is of an older version, which knew no encryption: it hears nothing.
+#[test]
+fn a_listener_of_an_older_version_hears_nothing() {
+    // The version is behind the first eight bytes of the challenge.
+    const VERSION: usize = frame::HEADER_BYTES + 8;
+    let proxied = ProxiedSessions::new();
+    let challenges = proxied.proxy.passed(Direction::ToConnector, kind::CHALLENGE);
+    let mut older = challenges.first().expect("it was the first that was said").clone();
+    older[VERSION] -= 1;
+    let imposter = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = imposter.local_addr().expect("it is bound").port();
+    let info = proxied.right.listen().expect("listen");
+    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port);
+    let victim = open(options(Require));
+    victim.load_remote_conn_info("right", &info).expect("own bytes load");
+    let heard = thread::spawn(move || {
+        let (mut victim, _) = imposter.accept().expect("it connects");
+        victim.write_all(&older).expect("it listens");
+        let mut heard = Vec::new();
+        let _ = victim.read_to_end(&mut heard);
+        heard
+    });
+    let error = victim.connect("right").expect_err("it would not be encrypted");
+    assert!(error.to_string().ends_with("[TCPX-727]"), "{error}");
+    drop(victim);
+    assert_eq!(heard.join().expect("no panic"), [0; 0], "{error}");
 }
 
 /// The first of each kind is changed on its way. Both ends learn of it.

@@ -17,6 +17,7 @@ mod encrypted_channels;
 mod encrypted_ends;
 mod encrypted_link;
 mod encrypted_settings;
+mod encrypted_wires;
 mod failures;
 mod fake_gpu;
 mod few_files;

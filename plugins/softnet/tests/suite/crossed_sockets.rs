@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddrV4, TcpStream};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -16,6 +16,7 @@ use std::thread;
 
 use tcpx_softnet::{FailureReason, last_failure};
 use tcpx_sys::{NetHandle, PTR_HOST};
+use tcpx_testkit::attacker::intercept;
 use tcpx_testkit::{eventually, in_own_process};
 
 use crate::encryption::{SECRET, address, lead_to};
@@ -96,23 +97,17 @@ impl Crossing {
 
 /// Stands between the ends of comm number `comm`. Returns its own address.
 fn stand_between(comm: usize, listener: SocketAddrV4, crossing: &Arc<Crossing>) -> SocketAddrV4 {
-    let front = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let SocketAddr::V4(own) = front.local_addr().expect("address") else { panic!("not IPv4") };
     let crossing = Arc::clone(crossing);
-    thread::spawn(move || {
-        for (number, dialled) in front.incoming().enumerate() {
-            let dialled = dialled.expect("a connection");
-            let onward = TcpStream::connect(listener).expect("the comm listens");
-            let copies = [&dialled, &onward].map(|socket| socket.try_clone().expect("a copy"));
-            crossing.sockets.lock().expect("no panic").known.insert((comm, number), copies);
-            crossing.has_changed.notify_all();
-            for (way, from) in [dialled, onward].into_iter().enumerate() {
-                let crossing = Arc::clone(&crossing);
-                thread::spawn(move || pass(from, (comm, number), way, &crossing));
-            }
+    let dial = move |_: &TcpStream| TcpStream::connect(listener);
+    intercept(dial, move |number, ends| {
+        let copies = ends.each_ref().map(|socket| socket.try_clone().expect("a copy"));
+        crossing.sockets.lock().expect("no panic").known.insert((comm, number), copies);
+        crossing.has_changed.notify_all();
+        for (way, from) in ends.into_iter().enumerate() {
+            let crossing = Arc::clone(&crossing);
+            thread::spawn(move || pass(from, (comm, number), way, &crossing));
         }
-    });
-    own
+    })
 }
 
 /// Passes bytes on until an end closes.

@@ -5,6 +5,7 @@
 mod support;
 
 mod allocations;
+mod attacked_records;
 mod connection;
 mod contract;
 mod crossed_sockets;

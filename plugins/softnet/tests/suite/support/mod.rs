@@ -399,6 +399,10 @@ impl Memory {
         &self.map
     }
 
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map
+    }
+
     pub(crate) fn fill(&mut self, byte: u8) {
         self.map.fill(byte);
     }

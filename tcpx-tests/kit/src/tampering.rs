@@ -19,8 +19,9 @@ impl Tampering {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Flip, Self::Cut, Self::Drop, Self::Repeat, Self::Swap];
 
-    /// What passes in the place of this, and what passes behind the next one.
-    pub(super) fn apply(self, mut whole: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
+    /// Returns what passes in the place of this, and what passes behind the next one.
+    #[must_use]
+    pub fn apply(self, mut whole: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
         match self {
             Self::Flip => {
                 let middle = whole.len() / 2;
