@@ -7,6 +7,8 @@
 #   tools/scripts/nixl-test.sh soak FOLDER SECONDS [PYTHON]
 #                                            everything that agents do for so long, over and over:
 #                                            memory, threads and descriptors must stay as they are
+#   tools/scripts/nixl-test.sh idle FOLDER SECONDS [PYTHON]
+#                                            a transfer after this time without one
 #   tools/scripts/nixl-test.sh encrypted FOLDER [PYTHON]
 #                                            all that moves bytes once more, with TCPX_ENCRYPTION=require
 #   tools/scripts/nixl-test.sh wheel FILE [PYTHON] FILE is from cargo xtask wheel; it is installed, tried
@@ -15,6 +17,7 @@
 #                                            skipped where NIXL cannot be installed
 #   tools/scripts/nixl-test.sh soak-all SECONDS    builds the backend, and soaks it
 #   tools/scripts/nixl-test.sh encrypted-all       builds the backend, and tests it encrypted
+#   tools/scripts/nixl-test.sh idle-all SECONDS    builds the backend, and lets it idle
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -40,12 +43,13 @@ if [[ ${1:?the folder of libplugin_TCPX.so, or install} == install ]]; then
     install
     exit
 fi
-if [[ $1 == all || $1 == soak-all || $1 == encrypted-all ]]; then
+if [[ $1 == all || $1 == soak-all || $1 == encrypted-all || $1 == idle-all ]]; then
     . tools/scripts/glibc.sh
     folder=${CARGO_TARGET_DIR:-$PWD/target}/nixl
     python=$(install) || { echo "skipped: NIXL cannot be installed"; exit; }
     cargo xtask nixl --profile dev --out "$folder" "${glibc[@]}"
     if [[ $1 == soak-all ]]; then exec tools/scripts/nixl-test.sh soak "$folder" "${2:?for how many seconds}" "$python"; fi
+    if [[ $1 == idle-all ]]; then exec tools/scripts/nixl-test.sh idle "$folder" "${2:?for how many seconds}" "$python"; fi
     if [[ $1 == encrypted-all ]]; then exec tools/scripts/nixl-test.sh encrypted "$folder" "$python"; fi
     tools/scripts/nixl-test.sh "$folder" "$python"
     exec tools/scripts/nixl-test.sh wheel "$(cargo xtask wheel --profile dev --out "$folder" "${glibc[@]}")" "$python"
@@ -74,6 +78,11 @@ if [[ $1 == soak ]]; then
     soak=${3:?for how many seconds}
     set -- "$2" "${@:4}"
 fi
+idle=
+if [[ $1 == idle ]]; then
+    idle=${3:?for how many seconds}
+    set -- "$2" "${@:4}"
+fi
 encryption=
 if [[ $1 == encrypted ]]; then
     encryption=require
@@ -87,6 +96,10 @@ for variable in "${!TCPX_@}"; do unset "$variable"; done
 export NIXL_PLUGIN_DIR=$folder NIXL_LOG_LEVEL=${NIXL_LOG_LEVEL:-ERROR}
 if [[ $soak ]]; then
     exec "$python" bindings/nixl/tests/soak.py "$soak"
+fi
+if [[ $idle ]]; then
+    export PYTHONPATH=bindings/nixl/python
+    exec "$python" -m nixl_tcpx verify --only idle --idle "$idle" "${patience[@]}" --seconds $((2 * idle + 600))
 fi
 run_tests() {
     local test
@@ -117,7 +130,7 @@ if [[ $others ]]; then
     exit 1
 fi
 
-run_tests vtable stand_ins transfers encrypted ends phases devices gpus refusals tensor verified soak
+run_tests vtable stand_ins transfers shown encrypted ends phases devices gpus refusals tensor verified soak
 
 echo "-- verify"
 # Those that no test above has, or has without another backend to compare with.

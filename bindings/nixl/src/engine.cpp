@@ -82,13 +82,18 @@ Engine::Engine(const nixlBackendInitParams& init)
     connInfo_ = kConnInfoVersion + info;
     /* An agent reaches itself as it reaches others. */
     if (loadConnInfo(localAgent, info) != NIXL_SUCCESS) throw std::runtime_error("no way to itself");
+    const std::string folder = metricsFolder();
+    if (!folder.empty()) metrics_ = std::make_unique<MetricsFile>(session_, folder);
   } catch (...) {
     tcpx_session_destroy(session_);
     throw;
   }
 }
 
-Engine::~Engine() { report(tcpx_session_destroy(session_), "the end", TCPX_LOG_WARN); }
+Engine::~Engine() {
+  metrics_.reset();
+  report(tcpx_session_destroy(session_), "the end", TCPX_LOG_WARN);
+}
 
 nixl_status_t Engine::registerMem(const nixlBlobDesc& mem, const nixl_mem_t& kind,
                                   nixlBackendMD*& out) {

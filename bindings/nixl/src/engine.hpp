@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory.hpp"
+#include "metrics_file.hpp"
 #include "nixl_abi.hpp"
 #include "peer_names.hpp"
 #include "request.hpp"
@@ -79,6 +80,7 @@ class Engine final : public nixlBackendEngine {
   void progress() const;
 
   tcpx_session session_{};
+  std::unique_ptr<MetricsFile> metrics_; /* where the environment asks for it */
   std::string connInfo_;
   PeerNames peers_;
   mutable Requests requests_;

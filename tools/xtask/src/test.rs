@@ -219,6 +219,12 @@ const STEPS: &[TestStep] = &[
         "tools/scripts/nixl-test.sh soak-all 600",
     ),
     step(
+        "nixl-idle",
+        Tier::Nightly,
+        "a transfer of an agent after ten minutes without one",
+        "tools/scripts/nixl-test.sh idle-all 600",
+    ),
+    step(
         "nixl-encrypted",
         Tier::Nightly,
         "all that agents do, with TCPX_ENCRYPTION=require",
