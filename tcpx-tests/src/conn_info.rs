@@ -7,7 +7,9 @@ use tcpx_wire::sealed::Envelope;
 /// What connection info is sealed in.
 const ENVELOPE: Envelope = Envelope { magic: *b"TCPXINFO", version: 3 };
 /// Session, secret, setting of encryption and kind of credential: what stands before the addresses.
-const IDENTITY_BYTES: usize = 50;
+const IDENTITY_BYTES: usize = SESSION_BYTES + SECRET_BYTES + 2;
+const SESSION_BYTES: usize = 16;
+const SECRET_BYTES: usize = 32;
 
 /// The IPv4 addresses in connection info, found by their shape: the tag 0, four bytes and a port
 /// (varint) at the end of the body.
@@ -52,6 +54,15 @@ pub fn with_address(conn_info: &[u8], ip: Ipv4Addr, port: u16) -> Vec<u8> {
     }
     changed.push(rest as u8);
     ENVELOPE.seal(&changed)
+}
+
+/// The secret in connection info.
+///
+/// # Panics
+/// When the bytes are none.
+#[must_use]
+pub fn secret_of(conn_info: &[u8]) -> &[u8] {
+    &identity_and_addresses(conn_info).0[SESSION_BYTES..][..SECRET_BYTES]
 }
 
 fn identity_and_addresses(conn_info: &[u8]) -> (&[u8], &[u8]) {

@@ -21,7 +21,7 @@ mod stray_connections;
 mod trio;
 
 pub use agent::{Agent, PLUGIN, Refusal, Reply};
-pub use conn_info::{control_addresses, with_address};
+pub use conn_info::{control_addresses, secret_of, with_address};
 pub use gpu::has_gpu;
 pub use network::{Network, PacketFate};
 pub use pair::{Pair, Side};

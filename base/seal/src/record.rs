@@ -21,6 +21,7 @@ use std::ops::Range;
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
+use zeroize::Zeroizing;
 
 use crate::secret::{SECRET_BYTES, TrafficSecret};
 use crate::suite::Suite;
@@ -66,7 +67,8 @@ struct Keys {
     suite: Suite,
     secret: TrafficSecret,
     key: Option<LessSafeKey>,
-    iv: [u8; 12],
+    /// First nonce, from which those of the records come.
+    iv: Zeroizing<[u8; 12]>,
     /// Number of the next record under this key.
     number: u64,
     /// Number of records under the keys before this one.
@@ -76,17 +78,24 @@ struct Keys {
 
 impl Keys {
     fn new(suite: Suite, secret: TrafficSecret, records_a_key: u64) -> Self {
-        let mut keys =
-            Self { suite, secret, key: None, iv: [0; 12], number: 0, before: 0, records_a_key };
+        let mut keys = Self {
+            suite,
+            secret,
+            key: None,
+            iv: Zeroizing::new([0; 12]),
+            number: 0,
+            before: 0,
+            records_a_key,
+        };
         keys.load();
         keys
     }
 
     /// Makes the key and the first nonce of the secret.
     fn load(&mut self) {
-        let mut key = zeroize::Zeroizing::new([0; SECRET_BYTES]);
+        let mut key = Zeroizing::new([0; SECRET_BYTES]);
         self.secret.expand("key", key.as_mut());
-        self.secret.expand("iv", &mut self.iv);
+        self.secret.expand("iv", self.iv.as_mut());
         self.key = UnboundKey::new(self.suite.algorithm(), key.as_ref()).ok().map(LessSafeKey::new);
     }
 
@@ -98,7 +107,7 @@ impl Keys {
             self.before += self.number;
             self.number = 0;
         }
-        let mut nonce = self.iv;
+        let mut nonce = *self.iv;
         for (place, byte) in nonce[4..].iter_mut().zip(self.number.to_be_bytes()) {
             *place ^= byte;
         }

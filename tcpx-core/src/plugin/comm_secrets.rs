@@ -40,7 +40,18 @@ impl CommSecrets {
 
 #[cfg(test)]
 mod tests {
+    use tcpx_testkit::dropped::{Remains, assert_not_shown};
+
     use super::*;
+
+    #[test]
+    fn they_are_zeroed_and_never_shown() {
+        let secrets = CommSecrets::derive(&SharedSecret::new([7; 32]), Role::Connector);
+        let both = [&secrets.listening, &secrets.connecting].map(|secret| *secret.bytes());
+        both.iter().for_each(|secret| assert_not_shown(&format!("{secrets:?}"), secret));
+        let remains = Remains::of(secrets);
+        both.iter().for_each(|secret| remains.assert_zeroed(secret));
+    }
 
     #[test]
     fn both_ends_of_a_comm_have_its_secret_and_no_other_comm_has_it() {

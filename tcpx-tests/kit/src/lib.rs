@@ -11,9 +11,11 @@
 //! - [`log`]: what is logged, for tests that read it.
 //! - [`attacker`]: one between two ends, who hears records and changes them; [`Tampering`] is how.
 //! - [`wiretap`]: a listener on every wire of a host.
+//! - [`dropped`]: what is left in memory of a value, and what texts show of a secret.
 
 pub mod attacker;
 pub mod certificates;
+pub mod dropped;
 pub mod log;
 pub mod needs;
 pub mod patience;

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -15,7 +16,7 @@ impl CapturedLog {
     /// would escape is not.
     pub fn begin() -> (Self, impl Sized) {
         let log = Self::default();
-        let guard = log.subscriber().set_default();
+        let guard = log.subscriber(LevelFilter::INFO).set_default();
         (log, guard)
     }
 
@@ -25,12 +26,25 @@ impl CapturedLog {
     /// When the process has one already.
     #[must_use]
     pub fn of_all_threads() -> Self {
+        Self::of_all_threads_to(LevelFilter::INFO)
+    }
+
+    /// The same with what only developers look at.
+    ///
+    /// # Panics
+    /// When the process has a log already.
+    #[must_use]
+    pub fn of_all_threads_and_levels() -> Self {
+        Self::of_all_threads_to(LevelFilter::TRACE)
+    }
+
+    fn of_all_threads_to(level: LevelFilter) -> Self {
         let log = Self::default();
-        log.subscriber().init();
+        log.subscriber(level).init();
         log
     }
 
-    fn subscriber(&self) -> impl SubscriberInitExt {
+    fn subscriber(&self, level: LevelFilter) -> impl SubscriberInitExt {
         let fields = debug_fn(|line, field, value| match field.name() {
             "message" => write!(line, "{value:?}"),
             name => write!(line, " {name}={value:?}"),
@@ -38,6 +52,7 @@ impl CapturedLog {
         let writer = self.clone();
         tracing_subscriber::fmt()
             .with_ansi(false)
+            .with_max_level(level)
             .fmt_fields(fields)
             .with_writer(move || writer.clone())
     }

@@ -16,6 +16,7 @@ mod encrypted_attacks;
 mod encrypted_channels;
 mod encrypted_ends;
 mod encrypted_link;
+mod encrypted_secrets;
 mod encrypted_settings;
 mod encrypted_wires;
 mod failures;

@@ -1,6 +1,7 @@
 //! Tests of records: those that open, and those that do not.
 
 use proptest::prelude::*;
+use tcpx_testkit::dropped::Remains;
 
 use super::*;
 
@@ -159,6 +160,23 @@ fn a_key_is_renewed_by_count_and_never_used_again() {
     let mut queue = Vec::new();
     (0..4).for_each(|_| sealer.seal(b"x", &mut queue).unwrap());
     assert_eq!(open_all(&mut stale, &mut queue), Err(RecordError::Tag));
+}
+
+#[test]
+fn keys_leave_neither_their_secret_nor_their_nonce() {
+    for suite in SUITES {
+        let keys = || Keys::new(suite, TrafficSecret::new(*b"secret of a direction, 32 bytes."), 1);
+        let (secret, iv) = (*b"secret of a direction, 32 bytes.", keys().iv[..].to_vec());
+        let remains = Remains::of(keys());
+        remains.assert_zeroed(&secret);
+        remains.assert_zeroed(&iv);
+        // After a renewal nothing is left of what was before.
+        let mut renewed = keys();
+        (0..2).for_each(|_| assert!(renewed.next().is_some()));
+        let renewed = Remains::of(renewed).before;
+        assert!(!renewed.windows(16).any(|part| part == &secret[..16]));
+        assert!(!renewed.windows(6).any(|part| part == &iv[..6]));
+    }
 }
 
 #[test]

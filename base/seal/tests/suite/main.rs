@@ -1,6 +1,7 @@
 //! Tests of the public interface.
 
 mod any_exchange;
+mod zeroed;
 
 use proptest::prelude::*;
 

@@ -91,6 +91,7 @@ impl ConnInfo {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tcpx_testkit::dropped::{Remains, assert_not_shown};
 
     use super::*;
 
@@ -102,6 +103,17 @@ mod tests {
             credential: Credential::Certificate,
             addresses: vec!["10.0.0.1:4000".parse().unwrap(), "127.0.0.1:4000".parse().unwrap()],
         }
+    }
+
+    #[test]
+    fn the_secret_is_zeroed_and_never_shown() {
+        const SECRET: [u8; 32] = *b"secret in connection info, 32 b.";
+        Remains::of(Secret(SECRET)).assert_zeroed(&SECRET);
+        let info = ConnInfo { secret: Secret(SECRET), ..sample() };
+        let decoded = ConnInfo::decode(&info.encode()).expect("own bytes");
+        assert_not_shown(&format!("{info:?} {decoded:#?}"), &SECRET);
+        Remains::of(info).assert_zeroed(&SECRET);
+        Remains::of(decoded).assert_zeroed(&SECRET);
     }
 
     #[test]
