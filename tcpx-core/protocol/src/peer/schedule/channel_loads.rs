@@ -202,8 +202,8 @@ mod tests {
         assert_eq!((loads.differ(), loads.first()), (true, 2));
     }
 
-    /// Two channels, one four times as fast as the other, end at the same time, but for a chunk of the
-    /// slow one; and so do eight as fast ones.
+    /// Two channels, one four times as fast as the other, end at the same time, but for a chunk of
+    /// the slow one; and so do eight as fast ones.
     #[test]
     fn channels_end_together_however_fast_they_are() {
         let mut loads = ChannelLoads::new(2, CHUNK);
