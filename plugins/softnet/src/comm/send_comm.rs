@@ -92,6 +92,7 @@ impl SendComm {
         nic: Option<SendMemory>,
     ) -> io::Result<Self> {
         let CommOptions { number, hooks, .. } = *options;
+        sockets.bound_unsent();
         let lanes = match &nic {
             None => Lanes::new(sockets.data, Side::Send, options),
             Some(nic) => Lanes::from_nic_memory(sockets.data, options, nic.interface()),
