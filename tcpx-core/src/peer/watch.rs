@@ -180,18 +180,21 @@ impl PeerWatch {
 fn check_lanes(connection: &mut Connection, context: &WatchContext<'_>) -> LaneTroubles {
     let mut troubles = LaneTroubles::default();
     let chunk_bytes = connection.protocol.agreement().chunk_bytes;
+    let mut starved = [StarvedLanes::default(); 2];
+    let [sending, receiving] = &mut starved;
     for (channel, lane) in connection.send_lanes.iter_mut().enumerate() {
         let state = lane.check(chunk_bytes, context.now);
+        sending.note(channel, state);
         let note = |place: &mut Option<ChannelLane>, is_there: bool| {
             record_first(place, channel, state, is_there)
         };
         note(&mut troubles.quiet, state.silent >= QUIET.min(context.stall_after));
         note(&mut troubles.sending, state.silent >= context.stall_after);
         note(&mut troubles.gathering, state.unpacking >= context.stall_after);
-        note(&mut troubles.starved, state.is_starved);
     }
     for (channel, lane) in connection.recv_lanes.iter_mut().enumerate() {
         let state = lane.check(chunk_bytes, context.now);
+        receiving.note(channel, state);
         let note = |place: &mut Option<ChannelLane>, is_there: bool| {
             record_first(place, channel, state, is_there)
         };
@@ -200,10 +203,30 @@ fn check_lanes(connection: &mut Connection, context: &WatchContext<'_>) -> LaneT
         note(&mut troubles.receiving, is_silent && !is_new);
         note(&mut troubles.lost, is_silent && is_new);
         note(&mut troubles.behind, state.is_behind || state.unpacking >= context.stall_after);
-        note(&mut troubles.starved, state.is_starved);
         note(&mut troubles.zero, lane.payload.is_all_zero());
     }
+    troubles.starved = starved.into_iter().find_map(StarvedLanes::trouble);
     troubles
+}
+
+/// Lanes of one direction that are starved. One beside others that are not is no trouble: channels
+/// over a slow NIC get few chunks.
+#[derive(Clone, Copy, Debug, Default)]
+struct StarvedLanes {
+    first: Option<ChannelLane>,
+    is_any_fed: bool,
+}
+
+impl StarvedLanes {
+    fn note(&mut self, channel: usize, state: LaneState) {
+        record_first(&mut self.first, channel, state, state.is_starved);
+        self.is_any_fed |= state.is_fed;
+    }
+
+    /// Returns the first lane, if all that move chunks are starved.
+    fn trouble(self) -> Option<ChannelLane> {
+        self.first.filter(|_| !self.is_any_fed)
+    }
 }
 
 /// Records the first channel with a trouble.
@@ -239,5 +262,27 @@ mod tests {
         assert!(watch.is_new(None) && watch.is_new(None), "something is under way");
         assert!(watch.is_new(Some([3, 5])), "a trouble that was seen then is over");
         assert!(!watch.is_new(Some([3, 5])));
+    }
+
+    #[test]
+    fn a_starved_lane_beside_a_fed_one_is_no_trouble() {
+        let state = |is_starved, is_fed| LaneState {
+            silent: Duration::ZERO,
+            unpacking: Duration::ZERO,
+            is_behind: false,
+            is_starved,
+            is_fed,
+        };
+        let trouble = |states: &[(bool, bool)]| {
+            let mut lanes = StarvedLanes::default();
+            for (channel, &(is_starved, is_fed)) in states.iter().enumerate() {
+                lanes.note(channel, state(is_starved, is_fed));
+            }
+            lanes.trouble().map(|(channel, _)| channel)
+        };
+        assert_eq!(trouble(&[(false, false), (true, false)]), Some(1), "the first is idle");
+        assert_eq!(trouble(&[(true, false), (true, false)]), Some(0));
+        assert_eq!(trouble(&[(true, false), (false, true)]), None, "a fast NIC");
+        assert_eq!(trouble(&[]), None);
     }
 }

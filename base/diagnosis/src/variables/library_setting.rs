@@ -18,6 +18,8 @@ pub enum Reader {
     Command,
     /// The software plugin.
     SoftwarePlugin,
+    /// The backend for NIXL.
+    NixlBackend,
     /// A double of the software plugin that misbehaves for tests. The plugin itself refuses the
     /// variable.
     FaultScript,
@@ -54,6 +56,7 @@ impl fmt::Display for Reader {
             Self::Session => "every session that takes its options from the environment",
             Self::Command => "the tcpx command",
             Self::SoftwarePlugin => "the software plugin",
+            Self::NixlBackend => "the backend for NIXL",
             Self::FaultScript => {
                 "doubles of the software plugin, which misbehave for tests; the plugin refuses it"
             }
@@ -179,7 +182,7 @@ static TABLE: &[LibrarySetting] = &[
     session("TCPX_SPIN_US", upto(i64::MAX), "200", "microseconds for which a waiting thread looks again before it sleeps"),
     session("TCPX_PREFLIGHT", Kind::Switch, "1", "a plugin's file is only loaded after the checks; 0 at your own risk"),
     session("TCPX_KEEP_SIGPIPE", Kind::Switch, "0", "SIGPIPE keeps its default action, which ends the process"),
-    session("TCPX_METRICS_DIR", Kind::Text, "none", "folder to which the backend for NIXL writes each agent's page of metrics, once in a second, for tcpx top and Prometheus"),
+    row(Reader::NixlBackend, "TCPX_METRICS_DIR", Kind::Text, "none", "folder to which each agent's page of metrics is written, once in a second, for tcpx top and Prometheus"),
     also(command("TCPX_DEBUG", Kind::AnySwitch, "0", "log what the library does"), "UCCL_TCPX_DEBUG"),
     also(command("TCPX_LAUNCH_DEBUG", Kind::AnySwitch, "0", "log every unpack descriptor, too"), "UCCL_TCPX_LAUNCH_DEBUG"),
     also(command("TCPX_PERF_SIZE", Kind::Bytes, "64MiB, with --latency, --messages or --descriptors 4KiB", "bytes of a message of `tcpx perf`, as --size"), "UCCL_TCPX_PERF_SIZE"),

@@ -39,6 +39,7 @@ fn render_page() -> String {
         (Reader::Session, "Sessions"),
         (Reader::Command, "The `tcpx` command"),
         (Reader::SoftwarePlugin, "The software plugin"),
+        (Reader::NixlBackend, "The backend for NIXL"),
         (Reader::FaultScript, "Doubles of the software plugin, which misbehave for tests"),
     ] {
         chapter(&mut page, title);

@@ -50,8 +50,8 @@ impl Sockets {
         ends.is_ok_and(|(own, peer)| own.ip() == peer.ip() || peer.ip().is_loopback())
     }
 
-    /// Bounds what the system takes of the data sockets ahead of what it can send, where a NIC sends
-    /// it. Within a host nothing waits for a NIC.
+    /// Bounds what the system takes of the data sockets ahead of what it can send, where a NIC
+    /// sends it. Within a host nothing waits for a NIC.
     pub(crate) fn bound_unsent(&self) {
         if self.stay_on_host() {
             return;

@@ -52,6 +52,9 @@ pub(crate) struct LaneState {
     pub(crate) is_behind: bool,
     /// Whether large chunks move, but the window has not been full for long.
     pub(crate) is_starved: bool,
+    /// Whether the last chunks that were judged filled the window, or more of it than a starved
+    /// lane's.
+    pub(crate) is_fed: bool,
 }
 
 /// Results of earlier checks of a lane.
@@ -63,6 +66,7 @@ pub(crate) struct LaneWatch {
     behind: u32,
     block: ChannelStats,
     starved: u32,
+    is_fed: bool,
 }
 
 impl LaneWatch {
@@ -90,6 +94,7 @@ impl LaneWatch {
             unpacking,
             is_behind: self.behind >= BEHIND_CHECKS,
             is_starved: self.starved >= STARVED_BLOCKS,
+            is_fed: self.is_fed,
         }
     }
 
@@ -107,6 +112,7 @@ impl LaneWatch {
         let is_shallow = occupancy * STARVED_SHARE <= posts * sample.window as u64;
         let has_waited = (to.window_full, to.credit_waits) != (from.window_full, from.credit_waits);
         let is_starved = is_bulk && is_shallow && !has_waited;
+        self.is_fed = is_bulk && !is_starved;
         self.starved = if is_starved { self.starved + 1 } else { 0 };
     }
 }
