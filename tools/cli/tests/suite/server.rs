@@ -23,7 +23,7 @@ fn client_of(address: &str, words: &[&str]) -> Finished {
 #[test]
 fn garbage_on_the_bootstrap_port_ends_nothing() {
     // Frames of length, kind and body. A greeting is of kind 0, an abort of kind 1, a request of 2.
-    let greeting = [&[24, 0, 0, 0, 0, 0, 0, 0, 11, 5][..], b"0.1.0", &[7; 16], &[0]].concat();
+    let greeting = [&[24, 0, 0, 0, 0, 0, 0, 0, 12, 5][..], b"0.1.0", &[7; 16], &[0]].concat();
     let after_greeting = |bytes: &[u8]| [&greeting, bytes].concat();
     let huge = after_greeting(&[0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0]);
     let nonsense = after_greeting(&[3, 0, 0, 0, 2, 0, 0, 0, 0xff, 0xff, 0xff]);
