@@ -17,9 +17,9 @@
 
 #include "log.hpp"
 
-// The standard library's headers count references without atomics while a process has one thread,
-// as this variable of glibc 2.32 says. An older glibc lacks it, so the plugin has its own, which
-// always says that there may be several.
+/* The standard library's headers count references without atomics while a process has one thread,
+ * as this variable of glibc 2.32 says. An older glibc lacks it, so the plugin has its own, which
+ * always says that there may be several. */
 extern "C" __attribute__((visibility("hidden"))) char __libc_single_threaded;
 char __libc_single_threaded = 0;
 
