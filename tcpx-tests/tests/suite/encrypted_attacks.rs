@@ -57,6 +57,17 @@ impl ProxiedSessions {
         kinds.iter().flat_map(|kind| self.proxy.passed(direction, *kind)).flatten().collect()
     }
 
+    /// Returns a listener in right's place, and a session that takes it for right.
+    fn imposter(&self) -> (TcpListener, Session) {
+        let imposter = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = imposter.local_addr().expect("it is bound").port();
+        let info = self.right.listen().expect("listen");
+        let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port);
+        let victim = open(options(Require));
+        victim.load_remote_conn_info("right", &info).expect("own bytes load");
+        (imposter, victim)
+    }
+
     /// Right's other peer has not noticed anything, and left can come back.
     fn goes_on(&self) {
         let (right, witness) = ((&self.right, "right"), (&self.witness, "witness"));
@@ -195,12 +206,7 @@ fn a_connection_that_is_played_back_to_its_connector_is_refused() {
     let [to, from] = proxied.ends(Direction::ToListener);
     message(from, to, SHORT, 1);
     let said = proxied.said_to(Direction::ToConnector);
-    let imposter = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let port = imposter.local_addr().expect("it is bound").port();
-    let info = proxied.right.listen().expect("listen");
-    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port);
-    let victim = open(options(Require));
-    victim.load_remote_conn_info("right", &info).expect("own bytes load");
+    let (imposter, victim) = proxied.imposter();
     thread::spawn(move || {
         let (mut victim, _) = imposter.accept().expect("it connects");
         let _ = victim.write_all(&said);
@@ -224,12 +230,7 @@ fn a_listener_of_an_older_version_hears_nothing() {
     let challenges = proxied.proxy.passed(Direction::ToConnector, kind::CHALLENGE);
     let mut older = challenges.first().expect("it was the first that was said").clone();
     older[VERSION] -= 1;
-    let imposter = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let port = imposter.local_addr().expect("it is bound").port();
-    let info = proxied.right.listen().expect("listen");
-    let info = tcpx_tests::with_address(&info, Ipv4Addr::LOCALHOST, port);
-    let victim = open(options(Require));
-    victim.load_remote_conn_info("right", &info).expect("own bytes load");
+    let (imposter, victim) = proxied.imposter();
     let heard = thread::spawn(move || {
         let (mut victim, _) = imposter.accept().expect("it connects");
         victim.write_all(&older).expect("it listens");

@@ -3,10 +3,9 @@
 //!
 //! Nothing here forms a reference to such memory, because the consumer, or a GPU, may touch it at
 //! any time; [`Piece::lend`] does so for memory that is sent, [`Piece::lend_unseen`] for pages that
-//! nothing else looks at yet. Socket calls get addresses, and the
-//! kernel checks them. The only copies made in user space are [`Piece::write`], [`Piece::read`],
-//! [`Piece::copy_from`] and `Region::fill`. None of them touches GPU memory.
-//! Receives into GPU memory go through pinned pages, from which the bytes are read or copied up
+//! nothing else looks at yet. Socket calls get addresses, and the kernel checks them. The only
+//! copies made in user space are [`Piece::write`], [`Piece::read`], [`Piece::copy_from`] and
+//! `Region::fill`. None of them touches GPU memory. Receives into GPU memory go through pinned pages, from which the bytes are read or copied up
 //! (see `uploader`). Sends from GPU memory go through pinned pages, too (see `stager`). Where a NIC
 //! writes to GPU memory or reads it, pieces of it are numbers.
 
@@ -139,9 +138,9 @@ impl Piece {
     /// has them.
     pub(crate) fn lend_unseen<R>(self, write: impl FnOnce(&mut [u8]) -> R) -> R {
         let target = core::ptr::with_exposed_provenance_mut::<u8>(self.address);
-        // SAFETY: the piece is a part of the bounce region, writable for `self.len` bytes, whose
-        // pages were zeroed once and belong to this request alone; its consumer, and a GPU, learn
-        // of them from entries that are written when the bytes have arrived.
+        // SAFETY: the piece is a part of the bounce region, memory of the system's or the driver's
+        // that is writable for `self.len` bytes and belongs to this request alone; its consumer,
+        // and a GPU, learn of it from entries that are written when the bytes have arrived.
         write(unsafe { core::slice::from_raw_parts_mut(target, self.len) })
     }
 
