@@ -5,9 +5,10 @@
 //! any time; [`Piece::lend`] does so for memory that is sent, [`Piece::lend_unseen`] for pages that
 //! nothing else looks at yet. Socket calls get addresses, and the kernel checks them. The only
 //! copies made in user space are [`Piece::write`], [`Piece::read`], [`Piece::copy_from`] and
-//! `Region::fill`. None of them touches GPU memory. Receives into GPU memory go through pinned pages, from which the bytes are read or copied up
-//! (see `uploader`). Sends from GPU memory go through pinned pages, too (see `stager`). Where a NIC
-//! writes to GPU memory or reads it, pieces of it are numbers.
+//! `Region::fill`. None of them touches GPU memory. Receives into GPU memory go through pinned
+//! pages, from which the bytes are read or copied up (see `uploader`). Sends from GPU memory go
+//! through pinned pages, too (see `stager`). Where a NIC writes to GPU memory or reads it, pieces
+//! of it are numbers.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
