@@ -45,6 +45,10 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// run lasts seconds. What is allocated for each chunk is far more than this.
 const NOW_AND_THEN: u64 = 50;
 
+/// Runs of [`least_allocations`]. Each of both sessions reads files about its NICs once in a GiB,
+/// at a moment that time decides, and allocates about 25 times. So one run has no such reading.
+const RUNS: usize = 3;
+
 /// What a run allocated: how often, and how often of each size, up to twice the number it begins
 /// with.
 fn allocations(run: impl FnOnce()) -> (u64, String) {
@@ -57,12 +61,17 @@ fn allocations(run: impl FnOnce()) -> (u64, String) {
     (counts.sum::<usize>() as u64, sizes.join(", "))
 }
 
+/// What the run of [`RUNS`] that allocated least allocated.
+fn least_allocations(run: impl Fn()) -> (u64, String) {
+    (0..RUNS).map(|_| allocations(&run)).min().expect("there are runs")
+}
+
 fn chunks_allocate_nothing(memory: MemoryType, chunks: u64) {
     let pair = NullPair::new(chunks, memory);
     // Tables grow to their size once.
     pair.transfer(chunks);
     let [(few, _), (many, sizes)] =
-        [10, chunks].map(|chunks| allocations(|| pair.transfer(chunks)));
+        [10, chunks].map(|chunks| least_allocations(|| pair.transfer(chunks)));
     assert!(
         many <= few + NOW_AND_THEN,
         "{many} allocations for {chunks} chunks, {few} for 10: {sizes}"
@@ -112,7 +121,7 @@ fn posting_again_allocates_nothing(memory: MemoryType, often: u64) {
             let operation = pair.operation(kind, pairs, each);
             let posts = |count| (0..count).for_each(|_| pair.move_operation(&operation));
             posts(20);
-            let (count, sizes) = allocations(|| posts(often));
+            let (count, sizes) = least_allocations(|| posts(often));
             let words = format!("{kind:?} of {pairs} times {each} bytes of {memory} memory");
             assert!(count <= NOW_AND_THEN, "{count} for {often} posts: {words}: {sizes}");
         }
