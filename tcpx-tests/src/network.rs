@@ -1,4 +1,7 @@
-//! Hosts made of network namespaces, joined by a veth pair, or by a link with a round trip.
+//! Hosts made of network namespaces, joined by a veth pair or several, or by a link with a round
+//! trip.
+
+mod pairs;
 
 use std::fs::File;
 use std::process::Command;
@@ -38,23 +41,18 @@ impl Network {
     /// What `ip` said.
     pub fn lay() -> Result<Self, String> {
         let network = Self::without_link()?;
-        let (left_end, right_end) = (network.interface('l'), network.interface('r'));
-        ip(&[
-            "link",
-            "add",
-            &left_end,
-            "netns",
-            &network.left(),
-            "type",
-            "veth",
-            "peer",
-            "name",
-            &right_end,
-            "netns",
-            &network.right(),
-        ])?;
-        network.address_ends()?;
+        network.add_pair(0)?;
         Ok(network)
+    }
+
+    /// Joins the hosts by the veth pair of this number.
+    fn add_pair(&self, pair: u8) -> Result<(), String> {
+        let [left, right] = ['l', 'r'].map(|side| self.interface(pair, side));
+        let (left_host, right_host) = (self.left(), self.right());
+        let left_end = ["link", "add", &left, "netns", &left_host, "type", "veth"];
+        let right_end = ["peer", "name", &right, "netns", &right_host];
+        ip(&[&left_end[..], &right_end].concat())?;
+        self.address_ends(pair)
     }
 
     /// Lays the same two hosts at a distance: bytes of one arrive at the other half of this time
@@ -82,12 +80,12 @@ impl Network {
         let lay = || {
             let network = Self::without_link()?;
             let ends = [(network.left(), 'l'), (network.right(), 'r')].map(|(host, side)| {
-                let interface = network.interface(side);
+                let interface = network.interface(0, side);
                 in_host(host, move || delayed_link::open_end(&interface))
             });
             let [left, right] = ends;
             delayed_link::join([left?, right?], profile)?;
-            network.address_ends()?;
+            network.address_ends(0)?;
             Ok(network)
         };
         lay().map_err(|reason: String| skip("netns", &format!("no hosts afar: {reason}"))).ok()
@@ -104,12 +102,14 @@ impl Network {
         Ok(network)
     }
 
-    fn address_ends(&self) -> Result<(), String> {
-        for (host, side, address) in
-            [(self.left(), 'l', "10.231.0.1/24"), (self.right(), 'r', "10.231.0.2/24")]
-        {
-            let interface = self.interface(side);
-            ip(&["-n", &host, "addr", "add", address, "dev", &interface])?;
+    /// Gives the ends of a pair addresses in a network of their own: 10.231.0.0 for the first,
+    /// 10.231.2.0 for the second.
+    fn address_ends(&self, pair: u8) -> Result<(), String> {
+        let network = if pair == 0 { 0 } else { 1 + pair };
+        for (host, side, number) in [(self.left(), 'l', 1), (self.right(), 'r', 2)] {
+            let interface = self.interface(pair, side);
+            let address = format!("10.231.{network}.{number}/24");
+            ip(&["-n", &host, "addr", "add", &address, "dev", &interface])?;
             ip(&["-n", &host, "link", "set", &interface, "up"])?;
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Network {
     /// What `ip` said.
     pub fn add_addresses(&self) -> Result<(), String> {
         let others = "10.231.1.0/24";
-        let (near, far) = (self.interface('l'), self.interface('r'));
+        let (near, far) = (self.interface(0, 'l'), self.interface(0, 'r'));
         ip(&["-n", &self.left(), "route", "add", "local", others, "dev", &near])?;
         ip(&["-n", &self.right(), "route", "add", others, "dev", &far])
     }
@@ -194,8 +194,9 @@ impl Network {
         format!("tcpx-{}-r", self.number)
     }
 
-    fn interface(&self, side: char) -> String {
-        format!("tv{side}{:x}", self.number)
+    /// No name begins another one's, and those of the first pair begin with `tvl` and `tvr`.
+    fn interface(&self, pair: u8, side: char) -> String {
+        format!("t{}{side}{:x}", char::from(b'v' + pair), self.number)
     }
 
     /// Cuts or restores the link.
@@ -204,7 +205,7 @@ impl Network {
     /// What `ip` said.
     pub fn set_link(&self, is_up: bool) -> Result<(), String> {
         let state = if is_up { "up" } else { "down" };
-        ip(&["-n", &self.left(), "link", "set", &self.interface('l'), state])
+        ip(&["-n", &self.left(), "link", "set", &self.interface(0, 'l'), state])
     }
 
     /// Loses every packet of TCP connections to or from `port`, until [`Network::unblock`].
@@ -272,7 +273,7 @@ impl Network {
     /// What both said.
     pub fn lose(&self, percent: u8) -> Result<(), String> {
         for (host, side) in [(self.left(), 'l'), (self.right(), 'r')] {
-            let interface = self.interface(side);
+            let interface = self.interface(0, side);
             let loss = format!("{percent}%");
             let netem = [
                 "-n", &host, "qdisc", "replace", "dev", &interface, "root", "netem", "loss", &loss,

@@ -36,6 +36,9 @@ pub struct Options {
     pub plugin: Option<String>,
     /// GPU of the session, by its CUDA ordinal.
     pub gpu: Option<u32>,
+    /// NICs of the channels, by name; empty: the library's choice.
+    #[serde(default)]
+    pub nics: Vec<String>,
     /// Unpack backend, by name.
     pub unpack: Option<String>,
     /// Session name.

@@ -167,6 +167,7 @@ fn session_options(options: Options) -> SessionOptions {
     let plugin = options.plugin.or_else(|| std::env::var(PLUGIN).ok());
     session.preflight = plugin.is_none();
     session.gpu = options.gpu;
+    session.nics = options.nics;
     session.unpack = options
         .unpack
         .map_or(session.unpack, |name| name.parse().expect("tests know the backends' names"));
