@@ -3,12 +3,13 @@
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpx_core::{
     Error, MemoryRange, Notification, OperationKind, PeerState, Post, PostOptions, RemoteRange,
-    SessionEvent,
+    SessionEvent, is_forked,
 };
 
 use crate::address::{self, PeerAddress};
@@ -240,6 +241,19 @@ impl Session {
     /// Closes the session. The error says what was left over; everything is closed all the same.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.close(py)
+    }
+
+    /// Reports on the devices in use, as a JSON array of those that the C library writes.
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        if is_forked() {
+            return Err(to_python(&Error::Forked));
+        }
+        py.detach(|| {
+            let devices = self.shared.session.stats_by_device().into_iter();
+            let reports: Vec<_> = devices.map(|(_, report)| report).collect();
+            serde_json::to_string(&reports)
+        })
+        .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// Page of metrics in the format of Prometheus.

@@ -21,6 +21,7 @@ from ._posting import post_access, post_tagged
 from ._streams import check_stream
 from ._transfer import Transfer
 from ._under_way import UnderWay
+from .stats import AgentStats
 
 _numbers = itertools.count(1)
 _live: weakref.WeakSet[Agent] = weakref.WeakSet()
@@ -273,11 +274,20 @@ class Agent:
         """Waits for a notification, for at most `timeout` seconds. Raises `Timeout`, `Closed`."""
         return self._under_way.wait_note(timeout)
 
-    # End
+    # What it does
+
+    def stats(self) -> AgentStats:
+        """Returns what carries the bytes of each peer, and what the agent has counted.
+
+        Does not block. `AgentStats.rates` has the speed of each peer between two of them.
+        """
+        return AgentStats.read(self._session.stats())
 
     def metrics(self) -> str:
         """Returns what the agent has done, in the text format of Prometheus."""
         return self._session.metrics()
+
+    # End
 
     @property
     def is_closed(self) -> bool:

@@ -110,6 +110,7 @@ def fork():
         calls = (
             lambda: agent.read(here, descriptor).wait(),
             lambda: agent.notify("server", b""),
+            lambda: agent.stats(),
             lambda: tcpx.Agent("child"),
         )
         for call in calls:

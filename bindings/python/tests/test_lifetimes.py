@@ -110,7 +110,7 @@ def test_a_forked_child_meets_an_error_and_harms_nothing(agents, children):
     agent = agents("server")
     child = children("fork")
     child.say(agent.address, agent.export(b"12345678").descriptor)
-    assert child.hear() == [b"TCPX-827 TCPX-827 TCPX-827", b"0"]
+    assert child.hear() == [b"TCPX-827 TCPX-827 TCPX-827 TCPX-827", b"0"]
     assert child.end() == (0, "")
 
 

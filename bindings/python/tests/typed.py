@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import tcpx
+from tcpx import stats
+
+
+def carries(agent: tcpx.Agent, earlier: stats.AgentStats) -> dict[str, float]:
+    now = agent.stats()
+    for report in now.peer("server"):
+        transport: stats.PeerTransport | None = report.transport
+        if transport is not None and not transport.encrypted:
+            speeds: list[int | None] = [nic.speed_mbps for nic in transport.remote.nics]
+            assert speeds
+    return {rate.peer: rate.sent_gb_per_s for rate in now.rates(earlier)}
 
 
 def session(address: bytes, descriptor: bytes) -> int:
