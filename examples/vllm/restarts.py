@@ -1,4 +1,4 @@
-"""Requests while the prefill server is killed and started again."""
+"""Requests while the prefill server is killed and started again, and stopped, inside READs of the decode server."""
 
 import asyncio
 import time
@@ -9,6 +9,8 @@ import client
 AT_ONCE = 4
 # Seconds between a request that failed and the next of the same client.
 PAUSE = 10
+# Bytes of caches that reach the decode server before the rest is held: fewer than a READ has.
+HALF = client.cache_bytes(" ") // 2
 
 
 class Load:
@@ -49,19 +51,107 @@ class Load:
             await self.progress.wait_for(lambda: self.answered >= goal or len(self.outcomes) == self.total)
             return self.answered >= goal
 
-    async def kills(self, server, times, start):
-        """Kills a server again and again, with requests under way; returns how often it was up again, and answered."""
-        between = max(1, self.total // (4 * (times + 1)))
-        for kill in range(times):
-            if not await self.answers(between):
-                return kill
-            server.kill()
-            killed = self.seconds()
-            print(f"    {killed:.1f} s: the prefill server was killed, {self.sent} requests sent", flush=True)
-            server.start()
-            await server.ready(self.run.session, start)
-            print(f"    {self.seconds():.1f} s: it serves again, {self.sent} requests sent", flush=True)
-        return times if await self.answers(between) else times - 1
+    def lost(self, moment):
+        """Returns the requests that were under way at a moment, and failed after it in the decode server."""
+        return [
+            number
+            for number, (began, outcome) in sorted(self.outcomes.items())
+            if began <= moment <= began + outcome.seconds and (outcome.error or "").startswith("decode: ")
+        ]
+
+    async def loss(self, moment):
+        """Waits for a request that failed so."""
+        async with self.progress:
+            await self.progress.wait_for(lambda: self.lost(moment))
+
+
+class Interruptions:
+    """What happens to the prefill server meanwhile, and how often it happened inside a READ."""
+
+    def __init__(self, load, prefill, decode, link, start):
+        self.load, self.prefill, self.decode, self.link, self.start = load, prefill, decode, link, start
+        self.asked = load.run.asked
+        self.done = self.inside = 0
+
+    def say(self, text):
+        """Prints what has just happened."""
+        print(f"    {self.load.seconds():.1f} s: {text}, {self.load.sent} requests sent", flush=True)
+
+    async def within(self, waiting):
+        """Waits for as long as a request may take; returns whether that was long enough."""
+        try:
+            async with asyncio.timeout(self.asked.deadline):
+                await waiting
+        except TimeoutError:
+            return False
+        return True
+
+    async def strike(self, done, act):
+        """Does something to the prefill server when a READ is half way, and sees it fail."""
+        before = self.decode.failed_reads()
+        if not await self.within(self.link.hold(HALF)):
+            self.link.cut()
+            self.say("no READ came")
+            return
+        act()
+        moment = self.load.seconds()
+        self.say(f"the prefill server was {done} inside a READ")
+        if not await self.within(self.load.loss(moment)):
+            self.say("no request failed for it")
+            return
+        lost = self.load.lost(moment)
+        ends = [sum((began, outcome.seconds)) - moment for began, outcome in map(self.load.outcomes.get, lost)]
+        failed = self.decode.failed_reads() - before
+        print(f"    READs that failed: {failed}; their requests: {ranges(lost)}, {span(ends, 2)} s later", flush=True)
+        self.inside += failed > 0
+
+    def kill(self):
+        """Kills the prefill server, and what is on its way from it."""
+        self.prefill.kill()
+        if self.link:
+            self.link.cut()
+
+    async def kills(self, between):
+        """Kills it again and again, and starts it."""
+        for _ in range(self.asked.kills):
+            if not await self.load.answers(between):
+                return
+            if self.link:
+                await self.strike("killed", self.kill)
+            self.kill()
+            if not self.link:
+                self.say("the prefill server was killed")
+            self.prefill.start()
+            await self.prefill.ready(self.load.run.session, self.start)
+            self.say("it serves again")
+            self.done += 1
+
+    async def stops(self, between):
+        """Stops it, and lets it go on when the READ has failed."""
+        for _ in range(self.asked.stops if self.link else 0):
+            if not await self.load.answers(between):
+                return
+            await self.strike("stopped", self.prefill.stop)
+            self.prefill.go_on()
+            self.link.cut()
+            self.say("it goes on")
+            self.done += 1
+
+    async def all(self):
+        """Does all that was asked for, each with answers before and after it; returns what was wrong."""
+        due = self.asked.kills + (self.asked.stops if self.link else 0)
+        between = max(1, self.load.total // (4 * (due + 1)))
+        await self.kills(between)
+        await self.stops(between)
+        answered = await self.load.answers(between)
+        if self.link:
+            print(f"    {self.inside} of {due} kills and stops fell inside a READ", flush=True)
+        wrong = []
+        if self.done < due or not answered:
+            wrong.append(f"requests ran out with {self.done} of {due} kills and stops: give more --requests")
+        if self.link and self.inside < due:
+            wrong.append(f"only {self.inside} of {due} kills and stops fell inside a READ")
+        return wrong
 
 
 def span(values, digits):
@@ -94,19 +184,17 @@ def report(load):
     return wrong
 
 
-async def restarts(run, url, server, start):
-    """Sends requests while a server is killed and started again; returns what went wrong."""
+async def restarts(run, url, prefill, decode, link, start):
+    """Sends requests while the prefill server is killed and started again, and stopped; returns what went wrong."""
     asked = run.asked
-    print(f"{asked.killed}: {asked.requests} requests, {AT_ONCE} at once; {asked.kills} kills of the prefill server")
+    stops = f", stops: {asked.stops}" if link else ""
+    print(f"{asked.killed}: {asked.requests} requests, {AT_ONCE} at once; kills of the prefill server: {asked.kills}{stops}")
     load = Load(run, url, asked.requests)
     clients = [asyncio.create_task(load.client()) for _ in range(AT_ONCE)]
     try:
-        done = await load.kills(server, asked.kills, start)
+        wrong = await Interruptions(load, prefill, decode, link, start).all()
         await asyncio.gather(*clients)
     finally:
         for task in clients:
             task.cancel()
-    wrong = report(load)
-    if done < asked.kills:
-        wrong.append(f"requests ran out after {done} of {asked.kills} kills: give more --requests")
-    return wrong
+    return wrong + report(load)

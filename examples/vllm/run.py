@@ -3,45 +3,26 @@
 Run by run.sh, which installs what this needs and names the folders.
 """
 
-import argparse
 import asyncio
 import contextlib
+import signal
 import sys
 import time
-from pathlib import Path
 
 import aiohttp
 
 import client
 import model
+from link import ALL, Link
+from options import TRANSPORTS, options
 from proxy import Proxy
 from restarts import restarts
 from servers import Server, free_port
 
-# By name: the backend of NIXL, and the environment that both servers have.
-TRANSPORTS = {
-    "tcpx": ("TCPX", {"TCPX_LISTEN": "127.0.0.1:0"}),
-    "ucx": ("UCX", {"UCX_TLS": "tcp"}),
-    "tcpx-encrypted": ("TCPX", {"TCPX_LISTEN": "127.0.0.1:0", "TCPX_ENCRYPTION": "require"}),
-}
 # A machine with other work takes minutes to start a server.
 START = 900
 # How often the first request is sent: vLLM gives the meeting of two servers 5 s, too few for a machine with other work.
 FIRST = 20
-
-
-def options():
-    """Returns the options."""
-    parser = argparse.ArgumentParser(prog="run.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("--plugin", type=Path, required=True, help="folder of libplugin_TCPX.so")
-    parser.add_argument("--work", type=Path, required=True, help="folder of the model and the logs")
-    parser.add_argument("--transports", nargs="*", default=list(TRANSPORTS), choices=list(TRANSPORTS), metavar="NAME")
-    parser.add_argument("--prompts", type=int, default=24, help="prompts of the comparison (default: 24)")
-    parser.add_argument("--requests", type=int, default=500, help="requests while servers are killed (default: 500)")
-    parser.add_argument("--kills", type=int, default=3, help="how often the prefill server is killed (default: 3)")
-    parser.add_argument("--killed", default="tcpx", choices=list(TRANSPORTS), help="transport of that (default: tcpx)")
-    parser.add_argument("--deadline", type=float, default=60, help="seconds of one request (default: 60)")
-    return parser.parse_args()
 
 
 class Run:
@@ -58,6 +39,7 @@ class Run:
         """Starts servers, and kills them at the end."""
         try:
             for server in servers:
+                print(f"{server.log.stem}: a server starts, see {server.log}", flush=True)
                 server.start()
             await asyncio.gather(*(server.ready(self.session, START) for server in servers))
             yield servers
@@ -89,7 +71,8 @@ class Run:
         if backend == "TCPX":
             environment = environment | {"NIXL_PLUGIN_DIR": str(self.asked.plugin.resolve())}
         prefill = self.server(f"{transport}-prefill", "kv_producer", backend, environment)
-        decode = self.server(f"{transport}-decode", "kv_consumer", backend, environment)
+        # Of TCPX; what counts is what both ends allow: the default, until the prefill server has a link before it.
+        decode = self.server(f"{transport}-decode", "kv_consumer", backend, environment | ALL)
         async with self.servers(prefill, decode):
             proxy = Proxy(prefill.url, decode.url, self.asked.deadline)
             port = free_port()
@@ -98,10 +81,23 @@ class Run:
                 wrong = await self.compare(transport, f"http://127.0.0.1:{port}", decode)
                 wrong += await self.control(transport, proxy)
                 if transport == self.asked.killed and self.asked.kills:
-                    wrong += await restarts(self, f"http://127.0.0.1:{port}", prefill, START)
+                    wrong += await self.interrupt(backend, f"http://127.0.0.1:{port}", prefill, decode)
             finally:
                 await runner.cleanup()
         return [f"{transport}: {text}" for text in wrong]
+
+    async def interrupt(self, backend, url, prefill, decode):
+        """Sends requests while the prefill server is killed and stopped: with TCPX inside READs, which a link holds."""
+        if backend != "TCPX":
+            return await restarts(self, url, prefill, decode, None, START)
+        async with Link(free_port()) as link:
+            prefill.kill()
+            prefill.environment |= link.environment
+            print("    the prefill server starts again, with a link before it", flush=True)
+            prefill.start()
+            await prefill.ready(self.session, START)
+            await self.meet(self.asked.killed, url)
+            return await restarts(self, url, prefill, decode, link, START)
 
     async def compare(self, transport, url, decode):
         """Asks the pair; returns which answers are not those of one server, and bytes that did not come by transfer."""
@@ -179,4 +175,7 @@ async def main():
 
 
 if __name__ == "__main__":
+    # The servers end with this program, whatever ends it.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     sys.exit(asyncio.run(main()))

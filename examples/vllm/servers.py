@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import aiohttp
 
@@ -27,6 +28,8 @@ SETTINGS = {
     "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# What vLLM says of a READ that it had posted, and whose state then was an error.
+FAILED_READ = re.compile(r"NIXL transfer failure: transfer_(?:failed|exception)\b")
 
 
 def free_port():
@@ -90,8 +93,19 @@ class Server:
                     if self.process.poll() is not None:
                         raise SystemExit(f"the server ended with {self.process.returncode}: see {self.log}")
                     await asyncio.sleep(0.5)
+            self.unbind()
         except TimeoutError:
             raise SystemExit(f"the server did not start within {seconds:.0f} s: see {self.log}") from None
+
+    def unbind(self):
+        """Lets all its threads run on every processor.
+
+        vLLM's connector binds a CPU worker to the last processor of the machine, "nobind" or not: that of each server here.
+        """
+        for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.getpgid(int(task.name)) == self.process.pid:
+                    os.sched_setaffinity(int(task.name), os.sched_getaffinity(0))
 
     async def healthy(self, session):
         """Returns whether it says that it serves."""
@@ -109,6 +123,14 @@ class Server:
             self.process.wait()
             self.process = None
 
+    def stop(self):
+        """Stops all its processes where they are."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def go_on(self):
+        """Lets them go on."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+
     async def transferred(self, session):
         """Returns what vLLM has counted here: transfers, their bytes, failed ones, and tokens of prompts by source."""
         async with session.get(f"{self.url}/metrics", timeout=aiohttp.ClientTimeout(30)) as response:
@@ -125,6 +147,10 @@ class Server:
         """Returns the line of the log that says what carries the bytes to and from a peer."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if "peer is up" in line]
         return lines[-1].partition(" transport=")[2] if lines else None
+
+    def failed_reads(self):
+        """Returns of how many READs the log says that they were under way, and failed."""
+        return len(FAILED_READ.findall(self.log.read_text(errors="replace")))
 
 
 def metric(text, name, label=""):
