@@ -2,29 +2,34 @@
 //! Half a round trip of messages between two places in memory of GPU 0: two sessions of this
 //! process, beside one plain socket and the copies that a program would make itself.
 //!
-//! `cargo bench -p tcpx-tests --bench gpu_round_trip [-- [--json] [BYTES]…]`
+//! `cargo bench -p tcpx-tests --bench gpu_round_trip [-- [--json] [--rest=MS] [BYTES]…]`
 //!
 //! Both ends are in one process, because two processes that share a GPU take turns on it. The plain
 //! way copies a message down to pinned memory (cuMemcpyDtoH, which returns when the bytes are
 //! there), writes it, reads it at the other end and copies it up; the sockets alone are measured
 //! beside it, and the copies alone. "default" is a session with no setting but its GPU. The bar for
-//! 4 KiB: at most twice the sockets, and the two copies. All of it in turns.
+//! 4 KiB: at most twice the sockets, and the two copies. All of it in turns. With `--rest` each
+//! trip begins after as many milliseconds of rest, which do not count.
 
 #![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
 
 mod gpu;
+#[path = "gpu/pair.rs"]
+mod pair;
 
+use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Instant;
-use std::{slice, thread};
+use std::time::{Duration, Instant};
+use std::{env, slice, thread};
 
 use libloading::Library;
 use serde_json::json;
-use tcpx_core::{MemoryType, Post, Session};
+use tcpx_core::{MemoryType, Post, Session, Transfer};
 use tcpx_cuda::{CudaGpu, DeviceBuffer, PinnedBuffer};
 
-use gpu::{PATIENCE, Pair, Result, WAYS, Way, begin, is_wanted, median};
+use gpu::{Result, begin, is_wanted, median};
+use pair::{PATIENCE, Pair, WAYS, Way};
 
 /// With how many trips a round has.
 const SIZES: [(usize, usize); 7] = [
@@ -38,10 +43,14 @@ const SIZES: [(usize, usize); 7] = [
 ];
 const ROUNDS: usize = 7;
 const WARMUP: usize = 4;
+/// Divisor of the trips where each begins after a rest.
+const RESTING_SHARE: usize = 8;
 
 fn main() -> Result<()> {
     let Some((gpu, is_json)) = begin()? else { return Ok(()) };
+    let share = if rest()?.is_zero() { 1 } else { RESTING_SHARE };
     for (bytes, trips) in SIZES.into_iter().filter(|(bytes, _)| is_wanted(*bytes)) {
+        let trips = trips / share;
         let ours = WAYS.map(|way| SessionRoundTrip::new(way, bytes));
         let ours = ours.into_iter().collect::<Result<Vec<_>>>()?;
         let mut plain = SocketRoundTrip::new(&gpu, bytes)?;
@@ -72,9 +81,31 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Microseconds of half a trip, where `trips` trips were made since `since`.
-fn half(since: Instant, trips: usize) -> f64 {
-    since.elapsed().as_secs_f64() * 1e6 / (2 * trips) as f64
+/// Microseconds of half a trip, where `trips` trips took this time.
+fn half(time: Duration, trips: usize) -> f64 {
+    time.as_secs_f64() * 1e6 / (2 * trips) as f64
+}
+
+/// Makes trips, and returns the time of half a trip. Those that warm up, and rests, do not count.
+fn time_trips(trips: usize, mut make: impl FnMut() -> Result<()>) -> Result<f64> {
+    let rest = rest()?;
+    let mut time = Duration::ZERO;
+    for trip in 0..WARMUP + trips {
+        thread::sleep(rest);
+        let since = Instant::now();
+        make()?;
+        if trip >= WARMUP {
+            time += since.elapsed();
+        }
+    }
+    Ok(half(time, trips))
+}
+
+/// Time before each trip in which nothing moves.
+fn rest() -> Result<Duration> {
+    let ms = env::args().find_map(|word| word.strip_prefix("--rest=")?.to_owned().into());
+    let ms = ms.map_or(Ok(0), |ms: String| ms.parse())?;
+    Ok(Duration::from_millis(ms))
 }
 
 /// Two sessions over GPU 0, and a message at each.
@@ -98,40 +129,31 @@ impl SessionRoundTrip {
 
     fn half_trip(&self, trips: usize) -> Result<f64> {
         thread::scope(|scope| {
-            let echo = scope.spawn(|| self.trips(1, trips));
-            let time = self.trips(0, trips)?;
+            let echo = scope.spawn(|| {
+                (0..WARMUP + trips).try_for_each(|_| {
+                    self.post(1, false)?.wait(PATIENCE)?;
+                    Ok::<_, Box<dyn Error + Send + Sync>>(self.post(1, true)?.wait(PATIENCE)?)
+                })
+            });
+            let time = time_trips(trips, || {
+                let receive = self.post(0, false)?;
+                self.post(0, true)?.wait(PATIENCE)?;
+                Ok(receive.wait(PATIENCE)?)
+            })?;
             echo.join().map_err(|_| "the other end panicked")??;
             Ok(time)
         })
     }
 
-    /// The trips of one end.
-    fn trips(&self, end: usize, trips: usize) -> Result<f64> {
-        let post = self.posts[end];
-        let transfer = |is_send: bool| -> Result<_> {
-            let transfer = self.pair.transfer(end)?;
-            if is_send {
-                transfer.post_send(post)?
-            } else {
-                transfer.post_recv(post)?
-            }
-            Ok(transfer)
-        };
-        let mut since = Instant::now();
-        for trip in 0..WARMUP + trips {
-            if trip == WARMUP {
-                since = Instant::now();
-            }
-            if end == 1 {
-                transfer(false)?.wait(PATIENCE)?;
-                transfer(true)?.wait(PATIENCE)?;
-            } else {
-                let receive = transfer(false)?;
-                transfer(true)?.wait(PATIENCE)?;
-                receive.wait(PATIENCE)?;
-            }
+    /// Posts a send or a receive at one end.
+    fn post(&self, end: usize, is_send: bool) -> Result<Transfer> {
+        let transfer = self.pair.transfer(end)?;
+        if is_send {
+            transfer.post_send(self.posts[end])?
+        } else {
+            transfer.post_recv(self.posts[end])?
         }
-        Ok(half(since, trips))
+        Ok(transfer)
     }
 }
 
@@ -237,20 +259,15 @@ impl SocketRoundTrip {
                 Ok(())
             });
             let _entered = gpu.enter()?;
-            let mut since = Instant::now();
-            let made = (0..WARMUP + trips).try_for_each(|trip| {
-                if trip == WARMUP {
-                    since = Instant::now();
-                }
+            let time = time_trips(trips, || {
                 left.send(driver)?;
                 left.receive(driver)
             });
-            let time = half(since, trips);
-            if made.is_err() {
+            if time.is_err() {
                 // The other end would wait for more.
                 left.socket.shutdown(Shutdown::Both)?;
             }
-            made?;
+            let time = time?;
             echo.join().map_err(|_| "the other end panicked")??;
             Ok(time)
         })
@@ -265,6 +282,6 @@ impl SocketRoundTrip {
             end.copy_down(&self.driver)?;
             end.copy_up(&self.driver)?;
         }
-        Ok(2.0 * half(since, trips))
+        Ok(2.0 * half(since.elapsed(), trips))
     }
 }

@@ -15,6 +15,8 @@
 #![allow(clippy::print_stdout, reason = "the figures are what the bench is for")]
 
 mod gpu;
+#[path = "gpu/pair.rs"]
+mod pair;
 #[path = "gpu/plain_stream.rs"]
 mod plain_stream;
 
@@ -24,7 +26,8 @@ use serde_json::json;
 use tcpx_core::{MemoryType, Post};
 use tcpx_cuda::CudaGpu;
 
-use gpu::{PATIENCE, Pair, Result, WAYS, Way, begin, has_word, is_wanted, median};
+use gpu::{Result, begin, has_word, is_wanted, median};
+use pair::{PATIENCE, Pair, WAYS, Way};
 use plain_stream::{SocketStream, StartGate, micros};
 
 /// Bytes of a message, and how many samples a round has of one message and of several.

@@ -5,14 +5,15 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Nsecs, Timespec, eventfd};
-use rustix::io::Errno;
+use rustix::event::{EventfdFlags, Nsecs, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
 use super::AlarmClock;
@@ -25,7 +26,7 @@ const MOST_AT_ONCE: usize = 64;
 /// larger.
 const WAKE: u64 = 0;
 const ALARM: u64 = 1;
-/// Length from which a wait is rounded up to whole milliseconds, which every kernel knows.
+/// Length from which a wait is rounded up to whole milliseconds.
 const COARSE: Duration = Duration::from_millis(2);
 /// Flags that say that a connection has ended, at this end or the other.
 const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
@@ -187,19 +188,36 @@ impl Poller {
         self.is_waited_on.store(false, Ordering::SeqCst);
     }
 
+    /// Does the same, and ends within microseconds of this time. The system may end other waits 50
+    /// µs later, to save wake-ups.
+    pub(crate) fn wait_precisely(&self, timeout: Duration, into: &mut Vec<IoEvent>) {
+        let _precise = PreciseTimers::begin();
+        self.wait(timeout, into);
+    }
+
     fn ask(&self, timeout: Duration, into: &mut Vec<IoEvent>, takes_wakes: bool) -> bool {
-        let ask = |timeout| {
-            let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
-            let (events, _) = epoll::wait(&self.set, &mut room, Some(&timespec(timeout)))?;
-            if takes_wakes && events.iter().any(|event| event.data.u64() == WAKE) {
-                // The read fails when another thread that led has read the counter.
-                let _ = rustix::io::read(&self.wake, &mut [0; size_of::<u64>()]);
-            }
-            self.name_targets(events, into);
-            Ok(!events.is_empty())
-        };
+        let is_short = !timeout.is_zero() && timeout < COARSE;
+        if is_short && !self.is_ready_within(timeout) {
+            return false;
+        }
+        let timeout = if is_short { Duration::ZERO } else { timeout };
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; MOST_AT_ONCE];
         // A signal ends a wait: the caller looks for work, and waits again.
-        ask_any_kernel(timeout, ask).unwrap_or(false)
+        let Ok((events, _)) = epoll::wait(&self.set, &mut room, Some(&timespec(timeout))) else {
+            return false;
+        };
+        if takes_wakes && events.iter().any(|event| event.data.u64() == WAKE) {
+            // The read fails when another thread that led has read the counter.
+            let _ = rustix::io::read(&self.wake, &mut [0; size_of::<u64>()]);
+        }
+        self.name_targets(events, into);
+        !events.is_empty()
+    }
+
+    /// Waits for an event. epoll_wait would round the time up to whole milliseconds.
+    fn is_ready_within(&self, timeout: Duration) -> bool {
+        let mut set = [PollFd::new(&self.set, PollFlags::IN)];
+        poll(&mut set, Some(&timespec(timeout))).is_ok_and(|ready| ready > 0)
     }
 
     /// Adds events by target, without wake-ups and targets that are no longer watched.
@@ -218,6 +236,32 @@ impl Poller {
     }
 }
 
+/// Timers of the calling thread that end on time. The thread has its own slack again when this is
+/// dropped: it may be the program's.
+struct PreciseTimers {
+    own_slack_ns: Option<NonZeroU64>,
+}
+
+impl PreciseTimers {
+    fn begin() -> Self {
+        // A thread of the real-time class has a slack of 0, and keeps it.
+        let own_slack_ns = current_timer_slack().ok().and_then(NonZeroU64::new);
+        if own_slack_ns.is_some() {
+            // Where the system refuses, waits take as long as ever.
+            let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
+        }
+        Self { own_slack_ns }
+    }
+}
+
+impl Drop for PreciseTimers {
+    fn drop(&mut self) {
+        if let Some(own) = self.own_slack_ns {
+            let _ = set_current_timer_slack(Some(own));
+        }
+    }
+}
+
 impl AsFd for Poller {
     /// Returns the set, which is readable when there is an event.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -225,27 +269,7 @@ impl AsFd for Poller {
     }
 }
 
-/// Asks the system, for at most `timeout`. Kernels before 5.11, and some sandboxes, take whole
-/// milliseconds only: there a shorter time is slept through, and the events until then are read at
-/// its end.
-fn ask_any_kernel<T>(
-    timeout: Duration,
-    mut ask: impl FnMut(Duration) -> Result<T, Errno>,
-) -> Result<T, Errno> {
-    match ask(timeout) {
-        Err(Errno::NOSYS | Errno::PERM) if !timeout.is_zero() => {
-            std::thread::sleep(timeout);
-            ask(Duration::ZERO)
-        }
-        answer => answer,
-    }
-}
-
 fn timespec(time: Duration) -> Timespec {
-    let time = match time > COARSE {
-        true => Duration::from_millis(time.as_micros().div_ceil(1_000) as u64),
-        false => time,
-    };
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     Timespec { tv_sec: seconds, tv_nsec: time.subsec_nanos() as Nsecs }
 }

@@ -115,7 +115,7 @@ impl LeaderState {
             return;
         }
         let pause = self.take_pause();
-        poller.wait(limit.clamp(pause, now), &mut self.events);
+        poller.wait_precisely(limit.clamp(pause, now), &mut self.events);
     }
 
     /// Polls in a loop while a result is likely, for at most this time.

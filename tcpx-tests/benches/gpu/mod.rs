@@ -1,29 +1,10 @@
-//! Helpers of the benches over memory of GPU 0: two sessions of this process, because two processes
-//! that share a GPU take turns on it.
+//! Helpers of the benches over memory of GPU 0.
 
+use std::env;
 use std::error::Error;
-use std::time::Duration;
-use std::{env, thread};
 
-use tcpx_core::{PluginChoice, Session, SessionOptions, Transfer, UnpackChoice, gpu_count};
+use tcpx_core::gpu_count;
 use tcpx_cuda::CudaGpu;
-
-pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
-/// The settings that are compared, in the order of the columns.
-pub(crate) const WAYS: [Way; 4] = [
-    Way { name: "default", unpack: UnpackChoice::Auto, progress_thread: true },
-    Way { name: "kernel", unpack: UnpackChoice::Kernel, progress_thread: false },
-    Way { name: "d2d", unpack: UnpackChoice::D2d, progress_thread: false },
-    Way { name: "host", unpack: UnpackChoice::Host, progress_thread: false },
-];
-
-/// Settings of both sessions. The first of [`WAYS`] are the defaults.
-#[derive(Clone, Copy)]
-pub(crate) struct Way {
-    pub(crate) name: &'static str,
-    unpack: UnpackChoice,
-    progress_thread: bool,
-}
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -53,33 +34,4 @@ pub(crate) fn has_word(wanted: &str) -> bool {
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_unstable_by(f64::total_cmp);
     times[times.len() / 2]
-}
-
-/// Two sessions over GPU 0 that are connected.
-pub(crate) struct Pair {
-    pub(crate) sessions: [Session; 2],
-}
-
-impl Pair {
-    pub(crate) fn new(way: Way) -> Result<Self> {
-        let options = SessionOptions::from_env()?.plugin(PluginChoice::Soft);
-        let options = options.gpu(Some(0)).unpack(way.unpack);
-        let options = options.progress_thread(way.progress_thread);
-        let session = || Session::new(options.clone());
-        let sessions = [session()?, session()?];
-        let info = sessions[1].listen()?;
-        sessions[0].load_remote_conn_info("right", &info)?;
-        thread::scope(|scope| {
-            let accepted = scope.spawn(|| sessions[1].accept("left"));
-            sessions[0].connect("right")?;
-            accepted.join().map_err(|_| "the accepting end panicked")??;
-            Ok::<_, Box<dyn Error + Send + Sync>>(())
-        })?;
-        Ok(Self { sessions })
-    }
-
-    /// A transfer of one end with the other.
-    pub(crate) fn transfer(&self, end: usize) -> Result<Transfer> {
-        Ok(self.sessions[end].create_transfer(["right", "left"][end])?)
-    }
 }

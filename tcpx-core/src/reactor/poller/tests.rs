@@ -96,18 +96,41 @@ fn a_wait_ends_with_its_time() {
     }
 }
 
+/// A system that rounds waits up to whole milliseconds never does so.
 #[test]
-fn an_old_kernel_is_asked_at_the_end_of_a_short_wait() {
-    let time = Duration::from_micros(300);
-    let mut asked = Vec::new();
-    let answer = ask_any_kernel(time, |timeout| {
-        asked.push(timeout);
-        let is_whole = timespec(timeout).tv_nsec % 1_000_000 == 0;
-        if is_whole { Ok("it has happened") } else { Err(Errno::NOSYS) }
-    });
-    assert_eq!((answer, asked), (Ok("it has happened"), vec![time, Duration::ZERO]));
-    let refused = ask_any_kernel(Duration::ZERO, |_| Err::<(), _>(Errno::PERM));
-    assert_eq!(refused, Err(Errno::PERM), "asked once");
+fn a_short_wait_takes_far_less_than_a_millisecond() {
+    let (poller, began) = (Poller::new().unwrap(), Instant::now());
+    let wait = || {
+        let began = Instant::now();
+        poller.wait_precisely(Duration::from_micros(20), &mut Vec::new());
+        began.elapsed()
+    };
+    while wait() > Duration::from_micros(500) {
+        assert!(began.elapsed() < LONG, "no wait was short");
+    }
+}
+
+#[test]
+fn an_event_ends_a_wait_however_short() {
+    let (poller, (near, mut far)) = (Arc::new(Poller::new().unwrap()), pair());
+    let mut near = Watched::new(near);
+    near.watch(&poller, Events::Read, Target::Listener);
+    let (mut events, began) = (Vec::new(), Instant::now());
+    far.write_all(b"x").unwrap();
+    while events.is_empty() {
+        poller.wait(COARSE - Duration::from_millis(1), &mut events);
+        assert!(began.elapsed() < LONG, "nothing is reported");
+    }
+    assert_eq!(told(&poller), []);
+}
+
+#[test]
+fn precise_timers_leave_the_slack_of_the_thread() {
+    set_current_timer_slack(NonZeroU64::new(70_000)).unwrap();
+    let precise = PreciseTimers::begin();
+    assert_eq!(current_timer_slack(), Ok(1));
+    drop(precise);
+    assert_eq!(current_timer_slack(), Ok(70_000));
 }
 
 #[test]
@@ -134,7 +157,6 @@ fn a_wake_is_for_the_leader_even_if_another_thread_polls_first() {
 
 #[test]
 fn a_program_may_wait_on_the_set_by_itself() {
-    use rustix::event::{PollFd, PollFlags, poll};
     let poller = Poller::new().unwrap();
     let is_readable = |timeout: Duration| {
         let mut set = [PollFd::new(&poller, PollFlags::IN)];
