@@ -5,8 +5,10 @@ Run by run.sh, which installs what this needs and names the folders.
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
+import tempfile
 import time
 
 import aiohttp
@@ -163,11 +165,15 @@ async def main():
     asked = options()
     model.make(asked.work / "model")
     wrong = []
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True)) as session:
-        run = Run(asked, session)
-        await run.alone()
-        for transport in asked.transports:
-            wrong += await run.pair(transport)
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        # Servers that are killed leave sockets and folders behind.
+        with tempfile.TemporaryDirectory(prefix="tcpx-vllm-", ignore_cleanup_errors=True) as temporary:
+            os.environ["TMPDIR"] = temporary
+            run = Run(asked, session)
+            await run.alone()
+            for transport in asked.transports:
+                wrong += await run.pair(transport)
     for text in wrong:
         print(f"WRONG {text}")
     print("FAILED" if wrong else "PASSED")

@@ -46,7 +46,8 @@ class Server:
         self.model, self.log, self.role, self.backend = model, log, role, backend
         self.port, self.side_port = free_port(), free_port()
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        self.environment |= SETTINGS | {"VLLM_NIXL_SIDE_CHANNEL_PORT": str(self.side_port)} | (environment or {})
+        self.environment |= SETTINGS | {"VLLM_CACHE_ROOT": str(log.parent / "cache")}
+        self.environment |= {"VLLM_NIXL_SIDE_CHANNEL_PORT": str(self.side_port)} | (environment or {})
         self.process = None
 
     @property
