@@ -9,6 +9,8 @@ import client
 AT_ONCE = 4
 # Seconds between a request that failed and the next of the same client.
 PAUSE = 10
+# Seconds between two looks at the clock.
+TICK = 0.1
 # Bytes of caches that reach the decode server before the rest is held: fewer than a READ has.
 HALF = client.cache_bytes(" ") // 2
 
@@ -24,10 +26,19 @@ class Load:
         self.outcomes = {}
         self.answered = 0
         self.progress = asyncio.Condition()
+        # The longest time, in seconds, for which this program had no processor: the proxy and the link are part of it.
+        self.still = 0.0
 
     def seconds(self):
         """Returns the seconds since the first request."""
         return time.monotonic() - self.began
+
+    async def watch(self):
+        """Measures for how long this program stands still."""
+        while True:
+            began = self.seconds()
+            await asyncio.sleep(TICK)
+            self.still = max(self.still, self.seconds() - began - TICK)
 
     async def client(self):
         """Sends requests until all are sent."""
@@ -181,6 +192,7 @@ def report(load):
             wrong.append(f"request {number}: another answer")
     longest = max(outcome.seconds for _, outcome in load.outcomes.values())
     print(f"    {load.answered} answers, {len(failed)} failed, {len(wrong)} wrong or hung; longest {longest:.1f} s")
+    print(f"    the proxy stood still for {load.still:.1f} s at most")
     return wrong
 
 
@@ -191,10 +203,11 @@ async def restarts(run, url, prefill, decode, link, start):
     print(f"{asked.killed}: {asked.requests} requests, {AT_ONCE} at once; kills of the prefill server: {asked.kills}{stops}")
     load = Load(run, url, asked.requests)
     clients = [asyncio.create_task(load.client()) for _ in range(AT_ONCE)]
+    watch = asyncio.create_task(load.watch())
     try:
         wrong = await Interruptions(load, prefill, decode, link, start).all()
         await asyncio.gather(*clients)
     finally:
-        for task in clients:
+        for task in (watch, *clients):
             task.cancel()
     return wrong + report(load)
