@@ -225,6 +225,12 @@ const STEPS: &[TestStep] = &[
         "tools/scripts/nixl-test.sh idle-all 600",
     ),
     step(
+        "nixl-programs",
+        Tier::Nightly,
+        "LMCache's channel over NIXL on a CPU: TCPX, encrypted, emulated GPUs, and UCX",
+        "tools/scripts/nixl-programs.sh",
+    ),
+    step(
         "nixl-encrypted",
         Tier::Nightly,
         "all that agents do, with TCPX_ENCRYPTION=require",
