@@ -67,4 +67,5 @@ mod threads;
 mod transfers;
 mod unauthenticated;
 mod unauthenticated_log;
+mod unequal_nics;
 mod welcome;
