@@ -62,8 +62,9 @@ impl PeerProtocol {
                 // Sockets and threads that were used a moment ago are faster than those that rest.
                 self.cx.schedule.channels.rewind();
             }
-            let op = match *self.cx.schedule.queue(turn).front()? {
-                Waiting::Send(matched) if turn != Turn::Long => {
+            let front = *self.cx.schedule.queue(turn).front()?;
+            let op = match front {
+                Waiting::Send(matched) if !self.cx.schedule.is_cut(turn, matched.member.bytes) => {
                     return self.plan_messages(turn, matched);
                 }
                 Waiting::Send(matched) => matched.member.op,

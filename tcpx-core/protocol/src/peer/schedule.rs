@@ -12,7 +12,8 @@
 //!
 //! Chunks go to the channel on which they end first, and to those behind it. Channels are not
 //! equally fast. So the next section of a long message is a single chunk once they differ, and a
-//! slow channel holds up only what it has been dealt.
+//! slow channel holds up only what it has been dealt. Once they differ in speed, so is that of a
+//! medium message of several chunks.
 //!
 //! Each of the three is one queue, for sends, reads and writes alike, in the order in which they
 //! may move. Nothing starves: a short message waits for what is under way, which is bounded, and a
@@ -66,7 +67,7 @@ impl Schedule {
         Self {
             tuning,
             staging: StagingChannels::new(channels),
-            channels: ChannelLoads::new(channels, tuning.chunk_bytes),
+            channels: ChannelLoads::new(channels, tuning.chunk_bytes, tuning.shortest_chunk),
             queues: <[Coalescer; 3]>::default(),
             link: LinkQueue::default(),
             under_way: 0,
@@ -164,14 +165,34 @@ impl Schedule {
         self.short_left = self.tuning.section_bytes;
     }
 
-    /// Returns the number of bytes of the next section of a message that costs `total`. Where
-    /// channels differ, each chunk of a long message goes to the one on which it ends first.
-    pub(super) fn section_bytes(&self, total: u64) -> u64 {
+    /// Returns whether each chunk of a message that costs `total` is a section, for the channel on
+    /// which it ends first: channels differ.
+    pub(super) fn is_dealt_by_chunks(&self, total: u64) -> bool {
         let Tuning { section_bytes, chunk_bytes, .. } = self.tuning;
-        match total > section_bytes && self.channels.differ() {
-            true => chunk_bytes.into(),
-            false => section_bytes,
+        match total > section_bytes {
+            true => self.channels.differ(),
+            false => total > chunk_bytes.into() && self.channels.are_unequal(),
         }
+    }
+
+    /// Returns whether a send of this many bytes is dealt a section at a time.
+    pub(super) fn is_cut(&self, turn: Turn, bytes: u64) -> bool {
+        match turn {
+            Turn::Short => false,
+            Turn::Medium => self.is_dealt_by_chunks(bytes),
+            Turn::Long => true,
+        }
+    }
+
+    /// Returns the channel of the next section of a message that is dealt by chunks, with this much
+    /// left, and the bytes of a chunk there.
+    pub(super) fn next_chunk(&self, left: u64) -> (u16, u64) {
+        let waiting = [Turn::Medium, Turn::Long].map(|turn| self.queues[turn as usize].len());
+        let channel = match waiting.iter().sum::<usize>() {
+            ..=1 => self.channels.first_of_last(left),
+            _ => self.channels.first(),
+        };
+        (channel, self.channels.chunk_bytes_on(channel))
     }
 
     /// Notes that this much of a message that costs `total` was sent.

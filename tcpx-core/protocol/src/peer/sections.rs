@@ -9,6 +9,7 @@ use super::conversation::Conversation;
 use super::message::{Message, State};
 use super::schedule::Turn;
 use super::schedule::staging::{ChannelStaging, StagingChannels};
+use super::schedule::tuning::Tuning;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Chunks, Names};
 use crate::plans::piece_cursor::{CutRules, ListedSection};
@@ -25,8 +26,15 @@ impl Conversation {
     /// action must be answered first, if there is one.
     pub(super) fn cut_section(&mut self, op: OpKey) -> Result<u64, Option<Action>> {
         let message = self.operations.get(op).ok_or(None)?;
-        let section_bytes = self.schedule.section_bytes(message.cost(message.posted.bytes));
-        let Some(access) = &message.access else { return Ok(message.left().min(section_bytes)) };
+        let by_chunks = self.schedule.is_dealt_by_chunks(message.cost(message.posted.bytes));
+        let Tuning { section_bytes, chunk_bytes, .. } = self.schedule.tuning;
+        let Some(access) = &message.access else {
+            let left = message.left();
+            let most = if by_chunks { self.schedule.next_chunk(left).1 } else { section_bytes };
+            return Ok(left.min(most));
+        };
+        // A section of a list that ends in the middle of a pair has a whole chunk.
+        let section_bytes = if by_chunks { chunk_bytes.into() } else { section_bytes };
         let memory = access.pieces.memory;
         let gathering = self.schedule.tuning.gathered(memory);
         let mut rules = CutRules { section_bytes, gathering, cut_pairs: access.cuts_pairs };
@@ -55,8 +63,18 @@ impl Conversation {
         let (total, offset, cost) =
             (message.posted.bytes, message.cursor.scheduled, message.cost(bytes));
         let recvs = Names::from_slice(&[message.name]);
-        let chunk_bytes = self.schedule.tuning.chunk_bytes_of(total, message.cost(total));
-        let first_channel = self.schedule.channels.take(bytes, chunk_bytes);
+        let mut chunk_bytes = self.schedule.tuning.chunk_bytes_of(total, message.cost(total));
+        let first_channel = if self.schedule.is_dealt_by_chunks(message.cost(total)) {
+            let (channel, on_channel) = self.schedule.next_chunk(message.left());
+            chunk_bytes = match message.access {
+                None => on_channel as u32,
+                Some(_) => self.schedule.tuning.chunk_bytes,
+            };
+            self.schedule.channels.go_behind(channel, bytes, chunk_bytes);
+            channel
+        } else {
+            self.schedule.channels.take(bytes, chunk_bytes)
+        };
         self.send(Frame::Chunks(Chunks { recvs, first_channel, chunk_bytes, offset, bytes }));
         let planned = self.plan_section(op, (bytes, chunk_bytes, first_channel));
         self.schedule.scheduled_section((turn, op), cost, offset + bytes == total);

@@ -2,14 +2,19 @@
 //! chunk. Pure.
 //!
 //! Channels over NICs of different speed would end at different times, were as much dealt to each.
-//! So a chunk goes to the channel on which it ends first. How fast channels are is seen without a
-//! clock: by what leaves each while all have something to send. Small differences are chance, and
-//! do not count.
+//! So a chunk goes to the channel on which it ends first, and a slower channel gets shorter ones.
+//! It gets none of the end of a message that the fastest would send in the same time.
+//!
+//! How fast channels are is seen without a clock: by what leaves each while all have something to
+//! send. What leaves a channel first after a rest says nothing: a socket takes it before its NIC
+//! sends it. Small differences are chance, and do not count.
 
 use crate::plans::plan::{ChunkPlan, chunk_count};
 
 /// Chunks for each channel that leave between two looks at what the channels have sent.
 const CHUNKS_SEEN: u64 = 4;
+/// Chunks that a channel may hold which count as sent: what a socket takes ahead of its NIC.
+const CHUNKS_HELD: u64 = 2;
 /// Slowness of the fastest channel, and of all that are about as fast.
 const FASTEST: u64 = 16;
 /// Slowness from which on a channel is slower than others: half as slow again.
@@ -19,16 +24,29 @@ const SLOWEST: u64 = FASTEST * 16;
 /// Share of what others send that is credited to a channel with nothing to send. So a channel that
 /// was slow is tried again.
 const CREDITED: u64 = 16;
+/// A chunk of a slow channel is a number of these.
+const PAGE_BYTES: u64 = 4096;
 
 /// One channel.
 #[derive(Clone, Copy, Debug)]
 struct ChannelLoad {
     /// Bytes that were dealt and are not sent.
     bytes: u64,
-    /// Bytes that were sent while all channels had some, of long ago less.
+    /// Bytes that were sent since the channels rested.
+    since_rest: u64,
+    /// Bytes that were sent while all channels had some, since the channels were compared.
+    seen: u64,
+    /// The same before they were compared, of long ago less.
     sent: u64,
     /// Time that it takes for as many bytes, where the fastest one takes [`FASTEST`].
     slowness: u64,
+}
+
+impl ChannelLoad {
+    /// Bytes that are not sent, or that may be on their way to the NIC.
+    fn ahead(&self, held: u64) -> u64 {
+        self.bytes.saturating_add(self.since_rest.min(held))
+    }
 }
 
 /// The channels of one peer.
@@ -36,6 +54,8 @@ struct ChannelLoad {
 pub(in super::super) struct ChannelLoads {
     channels: Box<[ChannelLoad]>,
     chunk_bytes: u64,
+    /// Least bytes of a chunk of a slow channel.
+    shortest_chunk: u64,
     /// Channel behind the last that something was dealt to.
     next: u16,
     /// Bytes that have left since the channels were compared.
@@ -45,20 +65,29 @@ pub(in super::super) struct ChannelLoads {
 }
 
 impl ChannelLoads {
-    pub(super) fn new(channels: u16, chunk_bytes: u32) -> Self {
-        let idle = ChannelLoad { bytes: 0, sent: 0, slowness: FASTEST };
+    /// Makes channels that are as fast, with chunks of `chunk_bytes`, and where a channel is slow
+    /// down to `shortest_chunk`.
+    pub(super) fn new(channels: u16, chunk_bytes: u32, shortest_chunk: u32) -> Self {
+        let (bytes, since_rest, seen, sent) = (0, 0, 0, 0);
+        let idle = ChannelLoad { bytes, since_rest, seen, sent, slowness: FASTEST };
         Self {
             channels: vec![idle; channels.into()].into(),
             chunk_bytes: chunk_bytes.into(),
+            shortest_chunk: shortest_chunk.into(),
             next: 0,
             seen: 0,
             are_unequal: false,
         }
     }
 
-    /// Begins with the first channel again, among those with the least to send.
+    /// Notes that the channels have rested. Begins with the first channel again, among those with
+    /// the least to send.
     pub(in super::super) fn rewind(&mut self) {
         self.next = 0;
+        self.seen = 0;
+        for channel in &mut self.channels {
+            (channel.since_rest, channel.seen) = (0, 0);
+        }
     }
 
     /// Returns whether it matters which channel a chunk goes to: channels differ in what they have
@@ -70,25 +99,71 @@ impl ChannelLoads {
             || most.zip(least).is_some_and(|(most, least)| most - least >= self.chunk_bytes)
     }
 
+    /// Returns whether a channel is slower than another.
+    pub(super) fn are_unequal(&self) -> bool {
+        self.are_unequal
+    }
+
     /// Returns the channel on which one more chunk would end first, and of several the first from
     /// the next one on.
     pub(in super::super) fn first(&self) -> u16 {
-        let channels = self.channels.len() as u16;
-        let from_next = (0..channels).map(|step| (self.next + step) % channels);
         let end_of = |channel: &u16| {
             let ChannelLoad { bytes, slowness, .. } = self.channels[usize::from(*channel)];
-            bytes.saturating_add(self.chunk_bytes).saturating_mul(slowness)
+            bytes.saturating_add(self.chunk_bytes_on(*channel)).saturating_mul(slowness)
         };
-        from_next.min_by_key(end_of).unwrap_or(0)
+        self.channels_in_turn().min_by_key(end_of).unwrap_or(0)
     }
 
-    /// Returns the channel of the first of this many bytes; what is scheduled next begins behind
-    /// their last.
+    /// Returns the channel of the next chunk where this many bytes are left and nothing waits
+    /// behind them: a fast one, if that sends all of them before a slow one would end.
+    pub(super) fn first_of_last(&self, left: u64) -> u16 {
+        let first = self.first();
+        if !self.are_unequal {
+            return first;
+        }
+        let held = CHUNKS_HELD * self.chunk_bytes;
+        let load = |channel: u16| &self.channels[usize::from(channel)];
+        let order = |channel: &u16| (load(*channel).slowness, load(*channel).ahead(held));
+        let Some(fastest) = self.channels_in_turn().min_by_key(order) else { return first };
+        let (slow, fast) = (load(first), load(fastest));
+        let as_fast = self.channels.iter().filter(|it| it.slowness == fast.slowness).count();
+        let end_of = |channel: &ChannelLoad, bytes: u64| {
+            channel.ahead(held).saturating_add(bytes).saturating_mul(channel.slowness)
+        };
+        let is_late = end_of(slow, left.min(self.chunk_bytes_on(first)))
+            > end_of(fast, left / as_fast.max(1) as u64);
+        if slow.slowness > fast.slowness && is_late { fastest } else { first }
+    }
+
+    /// Returns the bytes of a chunk for a channel: a slow one takes no longer for it, but for the
+    /// shortest.
+    pub(super) fn chunk_bytes_on(&self, channel: u16) -> u64 {
+        let slowness = self.channels.get(usize::from(channel)).map_or(FASTEST, |it| it.slowness);
+        if slowness == FASTEST {
+            return self.chunk_bytes;
+        }
+        let share = self.chunk_bytes * FASTEST / slowness / PAGE_BYTES * PAGE_BYTES;
+        share.clamp(self.shortest_chunk.min(self.chunk_bytes), self.chunk_bytes)
+    }
+
+    /// Returns all channels in their turn, from the next one on.
+    fn channels_in_turn(&self) -> impl Iterator<Item = u16> {
+        let (next, channels) = (self.next, self.channels.len() as u16);
+        (0..channels).map(move |step| (next + step) % channels)
+    }
+
+    /// Returns the channel of the first of this many bytes, which [`first`](Self::first) names;
+    /// what is scheduled next begins behind their last.
     pub(in super::super) fn take(&mut self, bytes: u64, chunk_bytes: u32) -> u16 {
         let channel = self.first();
+        self.go_behind(channel, bytes, chunk_bytes);
+        channel
+    }
+
+    /// Has what is scheduled next begin behind the last of this many bytes.
+    pub(in super::super) fn go_behind(&mut self, channel: u16, bytes: u64, chunk_bytes: u32) {
         let behind = u64::from(channel) + chunk_count(bytes, chunk_bytes);
         self.next = (behind % self.channels.len() as u64) as u16;
-        channel
     }
 
     /// Notes that the chunks of a plan were dealt to their channels.
@@ -106,18 +181,23 @@ impl ChannelLoads {
         let Some(index) = sent_on.map(usize::from).filter(|it| *it < self.channels.len()) else {
             return;
         };
-        let most = self.channels.iter().map(|channel| channel.sent).max().unwrap_or_default();
+        let held = CHUNKS_HELD * self.chunk_bytes;
+        let channel = &mut self.channels[index];
+        let before = channel.since_rest;
+        channel.since_rest = before.saturating_add(bytes);
+        let counted = channel.since_rest.max(held) - before.max(held);
+        let most = self.channels.iter().map(|channel| channel.seen).max().unwrap_or_default();
         let mut all_send = true;
         for idle in self.channels.iter_mut().filter(|channel| channel.bytes == 0) {
             all_send = false;
-            idle.sent = most.min(idle.sent.saturating_add(bytes / CREDITED));
+            idle.seen = most.min(idle.seen.saturating_add(counted / CREDITED));
         }
         let channel = &mut self.channels[index];
         channel.bytes = channel.bytes.saturating_sub(bytes);
         if all_send {
-            channel.sent = channel.sent.saturating_add(bytes);
+            channel.seen = channel.seen.saturating_add(counted);
         }
-        self.seen = self.seen.saturating_add(bytes);
+        self.seen = self.seen.saturating_add(counted);
         if self.seen >= CHUNKS_SEEN * self.chunk_bytes * self.channels.len() as u64 {
             self.compare();
         }
@@ -126,6 +206,10 @@ impl ChannelLoads {
     /// Compares the channels by what they have sent. Half of it counts the next time, too.
     fn compare(&mut self) {
         self.seen = 0;
+        for channel in &mut self.channels {
+            channel.sent = channel.sent.saturating_add(channel.seen);
+            channel.seen = 0;
+        }
         let most = self.channels.iter().map(|channel| channel.sent).max().unwrap_or_default();
         for channel in &mut self.channels {
             let slowness = most.saturating_mul(FASTEST) / channel.sent.max(1);
@@ -140,117 +224,4 @@ impl ChannelLoads {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plans::plan::Members;
-
-    const CHUNK: u32 = 512 << 10;
-
-    fn deal(loads: &mut ChannelLoads, bytes: u64) -> u16 {
-        let first_channel = loads.take(bytes, CHUNK);
-        let members = Members::Many(Vec::new());
-        let (offset, chunk_bytes, gathered) = (0, CHUNK, None);
-        loads.dealt(&ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered });
-        first_channel
-    }
-
-    /// Deals chunks by single ones, and always this many are under way. Each channel sends a chunk
-    /// in as many turns as `slowness` says. Returns how many each has sent, and the turns until all
-    /// have.
-    fn send<const N: usize>(
-        loads: &mut ChannelLoads,
-        slowness: [u64; N],
-        chunks: u64,
-        ahead: u64,
-    ) -> ([u64; N], u64) {
-        let (mut queued, mut sent, mut left) = ([0; N], [0; N], chunks);
-        for turn in 1.. {
-            while left > 0 && queued.iter().sum::<u64>() < ahead {
-                queued[usize::from(deal(loads, CHUNK.into()))] += 1;
-                left -= 1;
-            }
-            for channel in 0..N {
-                if queued[channel] > 0 && turn % slowness[channel] == 0 {
-                    queued[channel] -= 1;
-                    sent[channel] += 1;
-                    loads.finished(Some(channel as u16), CHUNK.into());
-                }
-            }
-            if sent.iter().sum::<u64>() == chunks {
-                return (sent, turn);
-            }
-        }
-        unreachable!("turns do not end")
-    }
-
-    /// Channels that are as fast get as much, in turns, and it matters only where they differ by a
-    /// chunk.
-    #[test]
-    fn chunks_go_to_the_channel_that_has_the_least() {
-        let mut loads = ChannelLoads::new(3, CHUNK);
-        assert!(!loads.differ());
-        assert_eq!(deal(&mut loads, 4 * u64::from(CHUNK)), 0);
-        // Two chunks on the first channel, one on each of the others.
-        assert!(loads.differ());
-        assert_eq!([(); 2].map(|()| deal(&mut loads, CHUNK.into())), [1, 2]);
-        assert!(!loads.differ());
-        loads.finished(Some(1), 1);
-        assert_eq!((loads.differ(), loads.first()), (false, 1));
-        loads.finished(None, CHUNK.into());
-        loads.finished(Some(9), CHUNK.into());
-        loads.finished(Some(2), u64::MAX);
-        assert_eq!((loads.differ(), loads.first()), (true, 2));
-    }
-
-    /// Two channels, one four times as fast as the other, end at the same time, but for a chunk of
-    /// the slow one; and so do eight as fast ones.
-    #[test]
-    fn channels_end_together_however_fast_they_are() {
-        let mut loads = ChannelLoads::new(2, CHUNK);
-        let warmed_up = send(&mut loads, [4, 1], 100, 8);
-        assert!(warmed_up.1 <= 88, "{warmed_up:?}");
-        for _ in 0..20 {
-            let ([slow, fast], turns) = send(&mut loads, [4, 1], 50, 8);
-            assert!(turns <= 44 && slow + fast == 50, "{slow} and {fast} in {turns}");
-        }
-        let mut loads = ChannelLoads::new(8, CHUNK);
-        let (sent, turns) = send(&mut loads, [1; 8], 800, 32);
-        assert_eq!((sent, turns), ([100; 8], 100));
-        assert!(!loads.differ());
-    }
-
-    /// Half as slow again is not slower: channels of one NIC are never quite as fast.
-    #[test]
-    fn small_differences_do_not_count() {
-        let mut loads = ChannelLoads::new(2, CHUNK);
-        send(&mut loads, [5, 4], 200, 8);
-        assert!(!loads.differ());
-        send(&mut loads, [8, 4], 200, 8);
-        assert!(loads.differ());
-    }
-
-    /// A channel that was far too slow is tried again before long, and gets as much as another once
-    /// it is as fast.
-    #[test]
-    fn a_channel_that_was_slow_is_tried_again() {
-        let mut loads = ChannelLoads::new(2, CHUNK);
-        let ([slow, _], _) = send(&mut loads, [100, 1], 400, 8);
-        assert!((1..=12).contains(&slow), "{slow}");
-        send(&mut loads, [1, 1], 64, 8);
-        let (sent, turns) = send(&mut loads, [1, 1], 100, 8);
-        assert_eq!((sent, turns), ([50, 50], 50));
-    }
-
-    /// A channel that sends nothing holds no more than it was dealt, and the other goes on.
-    #[test]
-    fn a_channel_that_stands_still_gets_no_more() {
-        let mut loads = ChannelLoads::new(2, CHUNK);
-        let mut dealt = [0; 2];
-        for _ in 0..1000 {
-            let channel = usize::from(deal(&mut loads, CHUNK.into()));
-            dealt[channel] += 1;
-            loads.finished(Some(1), CHUNK.into());
-        }
-        assert!(dealt[0] <= 2 && dealt[1] >= 998, "{dealt:?}");
-    }
-}
+mod tests;

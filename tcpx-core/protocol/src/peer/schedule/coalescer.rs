@@ -93,6 +93,11 @@ impl Coalescer {
         self.waiting.is_empty()
     }
 
+    /// Returns how many messages wait.
+    pub(in super::super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Returns whether a send of this tag waits. The look is short: the answer may be true although
     /// none waits.
     pub(in super::super) fn may_have(&self, tag: i64) -> bool {
