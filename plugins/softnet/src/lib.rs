@@ -185,7 +185,7 @@
 //! | `TCPX_SOFT_IFNAME` | the above | names | the same for this plugin only |
 //! | `TCPX_SOFT_TRANSPORT` | tcp | tcp, devmem, auto, io_uring | what carries it: [`Transport`] |
 //! | `TCPX_SOFT_HELPERS` | auto | 0, 1, auto | helper threads, see [`Helpers`] |
-//! | `TCPX_SOFT_CPUS` | off | auto, off, a list such as 0-3,8 | where they run: [`HelperCpus`] |
+//! | `TCPX_SOFT_CPUS` | auto | auto, off, a list such as 0-3,8 | where they run: [`HelperCpus`] |
 //! | `TCPX_SOFT_INLINE_BYTES` | 8192 | 0..=32768 | see [`Settings::inline_bytes`] |
 //! | `TCPX_SOFT_POOL_BYTES` | 268435456 | 4096..=2^32, whole pages | bytes of the bounce region |
 //! | `TCPX_SOFT_MEMORY` | auto | auto, emulated, cuda | see [`DeviceMemory`] |

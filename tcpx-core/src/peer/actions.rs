@@ -1,5 +1,6 @@
 //! Execution of the protocol's actions by a connection.
 
+use std::path::Path;
 use std::time::Instant;
 
 use tcpx_protocol::exports::refusal::Refusal;
@@ -18,6 +19,7 @@ use super::connection::{ClosingComms, Connection, phase_of};
 use super::resources::{Ledger, Resources};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
+use crate::plugin::nics::nodes;
 use crate::reactor::poller::Target;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
@@ -215,6 +217,7 @@ impl Connection {
         tracing::info!(
             peer = %self.name, from = %it.local.address, to = it.remote.address,
             transport = it.name, nics = it.local.nics.to_string(),
+            numa_nodes = nodes(Path::new("/"), &it.local.nics),
             peer_nics = it.remote.nics.to_string(), channels = it.channels,
             chunk_bytes = it.chunk_bytes, encrypted = it.encrypted,
             zero_copy = it.zero_copy.to_string(), one_sided = it.one_sided.to_string(), "{what}"

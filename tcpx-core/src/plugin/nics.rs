@@ -134,6 +134,20 @@ fn nearest(nics: &[Nic], gpu: Option<&Gpu>, root: &Path) -> Vec<Nic> {
     nics.iter().filter(|nic| distance_of(nic) == Some(smallest)).cloned().collect()
 }
 
+/// Returns the NUMA nodes of NICs for the log: one number where all are on one node, else one for
+/// each NIC in their order, `0, 1`. Reads a file for each.
+pub(crate) fn nodes(root: &Path, nics: &NicLinks) -> String {
+    let node = |nic: &NicLink| match nic_numa(root, &nic.name) {
+        Some(node) => node.to_string(),
+        None => "unknown".to_owned(),
+    };
+    let mut nodes: Vec<String> = nics.0.iter().map(node).collect();
+    if nodes.iter().all(|node| *node == nodes[0]) {
+        nodes.truncate(1);
+    }
+    if nodes.is_empty() { "unknown".to_owned() } else { nodes.join(", ") }
+}
+
 /// Returns the IPv4 addresses of this host's interfaces that are up, loopback last.
 pub(crate) fn local_addresses() -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = if_addrs::get_if_addrs()
@@ -233,6 +247,22 @@ mod tests {
         let unnamed = machine(&[("eth1", "-1\n"), ("eth3", "-1\n")]);
         let no_node = Gpu { numa: None, ..gpu(place, 0) };
         assert_eq!(nearest(&nics, Some(&no_node), unnamed.path()).len(), 4, "no node is known");
+    }
+
+    #[test]
+    fn a_log_line_names_the_nodes_of_nics() {
+        let root = machine(&[("eth1", "0\n"), ("eth2", "0\n"), ("eth3", "1\n"), ("eth4", "-1\n")]);
+        for (names, expected) in [
+            (&["eth1"][..], "0"),
+            (&["eth1", "eth2"], "0"),
+            (&["eth2", "eth3", "eth1"], "0, 1, 0"),
+            (&["eth3", "eth4", "lo"], "1, unknown, unknown"),
+            (&["eth4", "lo"], "unknown"),
+            (&[], "unknown"),
+        ] {
+            let links = NicLinks::first(names.iter().map(|name| NicLink::new(name, None)));
+            assert_eq!(nodes(root.path(), &links), expected, "{names:?}");
+        }
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn the_line_the_report_and_the_metric_have_the_same_words() {
         eventually(|| {
             let text = log.text();
             let line = text.lines().find(|it| it.contains("peer is up") && it.contains(&to))?;
-            for name in ["nics=", "peer_nics=", "zero_copy=", "one_sided="] {
+            for name in ["nics=", "numa_nodes=", "peer_nics=", "zero_copy=", "one_sided="] {
                 assert!(line.contains(name), "{line}");
             }
             Some(())

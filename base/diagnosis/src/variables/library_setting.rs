@@ -190,7 +190,7 @@ static TABLE: &[LibrarySetting] = &[
     soft("TCPX_SOFT_IFNAME", Kind::Interfaces, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "interfaces that the software plugin offers"),
     soft("TCPX_SOFT_TRANSPORT", choice(&["tcp", "devmem", "auto", "io_uring"]), "tcp", "what carries payload: plain sockets, the kernel's device-memory TCP, that for memory of GPUs where it can be had, which plugin = auto asks for, or plain sockets that io_uring receives from without copies"),
     soft("TCPX_SOFT_HELPERS", choice(&["auto", "0", "1"]), "auto", "threads of the plugin's own move payload"),
-    soft("TCPX_SOFT_CPUS", Kind::Text, "off", "where these threads run: off (anywhere), auto (near the NIC), or processors such as 0-3,8"),
+    soft("TCPX_SOFT_CPUS", Kind::Text, "auto", "where these threads run: auto (on the NIC's NUMA node), off (anywhere), or processors such as 0-3,8"),
     soft("TCPX_SOFT_INLINE_BYTES", upto(32_768), "8192", "longest message on the plugin's control socket"),
     soft("TCPX_SOFT_POOL_BYTES", from(4096, 1 << 32), "268435456", "bytes of the bounce region, a multiple of 4096"),
     soft("TCPX_SOFT_MEMORY", choice(&["auto", "emulated", "cuda"]), "auto", "what device memory is"),

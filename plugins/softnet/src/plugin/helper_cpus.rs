@@ -1,6 +1,13 @@
 //! Processors on which helper threads run.
+//!
+//! A NIC brings packets into the memory of its own NUMA node, and a helper thread copies them from
+//! there. So it runs on that node where a host has several. Memory follows: the system places a
+//! page on the node of the processor that first writes to it, and the first to write to a page of
+//! the bounce region is the thread that reads a socket. Memory is not bound beside that: comms of
+//! NICs of all nodes share the region.
 
 use std::fs;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::cpu_set::CpuSet;
@@ -11,29 +18,34 @@ use crate::parse_error::ParseError;
 #[non_exhaustive]
 pub enum HelperCpus {
     /// On those of the program.
-    #[default]
     Any,
     /// On those of the program that are near the comm's NIC, where the system says which they are
-    /// and there are any.
+    /// and there are any. With a single NUMA node they are all.
+    #[default]
     NearNic,
     /// On these.
     On(CpuSet),
 }
 
 impl HelperCpus {
-    /// The processors for comms of this interface; `None`: those of the program.
-    pub(super) fn of(&self, interface: &str) -> Option<CpuSet> {
+    /// The processors for comms of this interface; `None`: those of the program. `root` has the
+    /// files of the system.
+    pub(super) fn of(&self, root: &Path, interface: &str) -> Option<CpuSet> {
         match self {
             Self::Any => None,
             Self::NearNic => {
-                // A virtual interface has no such file.
-                let file = format!("/sys/class/net/{interface}/device/local_cpulist");
-                let near: CpuSet = fs::read_to_string(file).ok()?.trim().parse().ok()?;
-                near.and(&CpuSet::of_thread().ok()?)
+                let own = CpuSet::of_thread().ok()?;
+                near(root, interface)?.and(&own).filter(|near| *near != own)
             }
             Self::On(cpus) => Some(cpus.clone()),
         }
     }
+}
+
+/// The processors of an interface's NUMA node. A virtual interface has no such file.
+fn near(root: &Path, interface: &str) -> Option<CpuSet> {
+    let device = root.join("sys/class/net").join(interface).join("device");
+    fs::read_to_string(device.join("local_cpulist")).ok()?.trim().parse().ok()
 }
 
 impl FromStr for HelperCpus {
@@ -55,12 +67,46 @@ impl FromStr for HelperCpus {
 mod tests {
     use super::*;
 
+    fn set(text: &str) -> CpuSet {
+        text.parse().expect("a list")
+    }
+
     #[test]
     fn a_list_holds_for_every_interface_and_a_virtual_one_is_near_nothing() {
-        let of_lo = |text: &str| text.parse::<HelperCpus>().map(|cpus| cpus.of("lo"));
+        let of_lo =
+            |text: &str| text.parse::<HelperCpus>().map(|cpus| cpus.of(Path::new("/"), "lo"));
         assert_eq!(of_lo("off"), Ok(None));
         assert_eq!(of_lo("auto"), Ok(None));
-        assert_eq!(of_lo("1,5"), Ok("1,5".parse().ok()));
+        assert_eq!(of_lo("1,5"), Ok(Some(set("1,5"))));
         assert!(of_lo("all").is_err());
+    }
+
+    /// Machines with two nodes and with one, and a system that says nothing of use.
+    #[test]
+    fn helper_threads_run_on_the_node_of_their_nic_where_there_are_several() {
+        let own = CpuSet::of_thread().expect("it runs somewhere");
+        let all = own.to_string();
+        let first = all.split(',').next().expect("a processor");
+        let root = tempfile::tempdir().expect("a folder");
+        let files = [
+            ("eth1", format!("{first}\n")),
+            ("eth2", "1023\n".to_owned()),
+            ("eth3", format!("{all}\n")),
+            ("eth4", "0-1023\n".to_owned()),
+            ("eth5", String::new()),
+            ("eth6", "-1\n".to_owned()),
+        ];
+        for (interface, list) in files {
+            let device = root.path().join("sys/class/net").join(interface).join("device");
+            fs::create_dir_all(&device).expect("a folder");
+            fs::write(device.join("local_cpulist"), list).expect("a file");
+        }
+        let of = |interface| HelperCpus::default().of(root.path(), interface);
+        assert_eq!(of("eth1"), Some(set(first)).filter(|first| *first != own));
+        for interface in ["eth2", "eth3", "eth4", "eth5", "eth6", "eth7"] {
+            assert_eq!(of(interface), None, "{interface}");
+            assert_eq!(HelperCpus::Any.of(root.path(), interface), None);
+        }
+        assert_eq!(near(root.path(), "eth1"), Some(set(first)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -59,7 +60,8 @@ impl Runtime {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             if settings.uses_helpers(processors) { usize::from(settings.threads) } else { 0 };
-        let cpus = nics.iter().map(|nic| settings.cpus.of(&nic.interface.name)).collect();
+        let cpus =
+            nics.iter().map(|nic| settings.cpus.of(Path::new("/"), &nic.interface.name)).collect();
         Self {
             settings,
             mode,

@@ -97,7 +97,7 @@ impl Default for Settings {
             recv_sync: false,
             transport: Transport::Tcp,
             helpers: Helpers::Auto,
-            cpus: HelperCpus::Any,
+            cpus: HelperCpus::default(),
             inline_bytes: 8 << 10,
             pool_bytes: 256 << 20,
             memory: DeviceMemory::Auto,
