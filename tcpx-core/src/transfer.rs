@@ -4,6 +4,7 @@
 //! - `transfers`: the transfers that a program waits for, in numbers. `transfer_cell`: one
 //!   transfer, as its owner sees it, and the listener that is notified of its end.
 //! - `send_lane`, `recv_lane`: one comm each, with the chunks on their way through it.
+//! - `lost_lane`: what a lane of a lost channel was given and has not finished.
 //! - `window`: requests in flight, in the order that the plugin demands, and the limit of what a
 //!   lane does at once.
 //! - `job`: copies for one chunk, and those that are not submitted yet. `batch`: copies that are
@@ -16,6 +17,7 @@ pub(crate) mod batch;
 mod descriptor_splitter;
 mod gather;
 pub(crate) mod job;
+pub(crate) mod lost_lane;
 pub(crate) mod recv_lane;
 pub(crate) mod send_lane;
 pub(crate) mod staging_pool;

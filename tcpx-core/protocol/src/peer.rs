@@ -31,6 +31,8 @@
 //!   them. `expecting`: chunks that several receives share; `receives`: receives that may share
 //!   one. `withdrawing`: the end of operations that find no counterpart; `backlogs`: those
 //!   operations, by transfer.
+//! - `losing`: channels that are lost while the conversation goes on over the others, and `losses`:
+//!   their record.
 //! - `message`: one message under way, of whatever kind.
 //! - `credit`: credit for chunks, so that bounce buffers have room. `deferral`: sections that the
 //!   peer has scheduled and this end has not planned. `round_work`: limit of the work that the peer
@@ -45,6 +47,8 @@ mod frames;
 mod keeping;
 mod leaving;
 pub mod lifecycle;
+mod losing;
+mod losses;
 pub mod message;
 pub mod one_sided;
 mod planning;
@@ -60,13 +64,14 @@ use std::time::{Duration, Instant};
 
 use slotmap::SlotMap;
 
-use self::action::{Action, Ending};
+use self::action::Action;
 use self::conversation::{Conversation, LinkRoom};
 use self::deferral::Deferral;
 use self::flow_control::FlowTerms;
 use self::lifecycle::arrivals::{ArrivalSample, Judgement};
 use self::lifecycle::stage::{PeerStage, Stage};
 use self::lifecycle::{Actions, Lifecycle};
+use self::losses::Losses;
 use self::message::{Message, NewOperation};
 use self::one_sided::{Counts, OneSided, OneSidedTerms};
 use self::round_work::RoundWork;
@@ -143,6 +148,7 @@ impl PeerProtocol {
             schedule: Schedule::new(tuning, agreement.channels),
             link: LinkRoom::new(agreement.eager),
             deferral: Deferral::new(one_sided.planned),
+            losses: Losses::new(agreement.channels),
             spare: SpareLists::default(),
             work: RoundWork::default(),
             messages: MessageStats::default(),
@@ -224,7 +230,7 @@ impl PeerProtocol {
         match self.cx.life.arrivals.look(samples, is_unpacking, now) {
             Judgement::Nothing => {}
             Judgement::Ask => self.cx.send(Frame::Ping),
-            Judgement::Lost(loss) => self.cx.end(Ending::ChunksLost(loss)),
+            Judgement::Lost(loss) => self.cx.chunks_lost(loss),
         }
     }
 
@@ -273,7 +279,8 @@ impl PeerProtocol {
             {
                 continue;
             }
-            if let Some(staging) = self.plan_next() {
+            let redealt = if self.cx.losses.are_any() { self.redeal_next() } else { None };
+            if let Some(staging) = redealt.or_else(|| self.plan_next()) {
                 return Some(staging);
             }
             if self.cx.actions.is_empty() && !self.close_next() {

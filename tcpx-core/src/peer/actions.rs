@@ -6,7 +6,6 @@ use std::time::Instant;
 use tcpx_protocol::exports::refusal::Refusal;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome, Withdrawal};
-use tcpx_protocol::peer::lifecycle::arrivals::Loss;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::peer::one_sided::local_lists::PreparedList;
 use tcpx_protocol::plans::plan::{ChunkPlan, chunk_count};
@@ -21,6 +20,7 @@ use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::plugin::nics::nodes;
 use crate::reactor::poller::Target;
+use crate::stats::tcp::TcpStats;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
@@ -100,6 +100,9 @@ impl Connection {
                 }
                 Action::Open => self.open(cx)?,
                 Action::Credit(chunks) => self.use_credit(&chunks),
+                Action::Unpacked(chunks) => self.note_unpacked(&chunks),
+                Action::CloseChannel { channel, why } => self.close_channel(channel, why, cx),
+                Action::Redeal { direction, lost, onto } => self.redeal(direction, lost, onto),
                 Action::PrepareStaging { channel, memory } => {
                     if !self.prepare_staging(channel, memory, cx) {
                         self.protocol.handle_staging(channel, memory, false);
@@ -159,6 +162,9 @@ impl Connection {
                 | Action::Connect(_)
                 | Action::Open
                 | Action::Credit(_)
+                | Action::Unpacked(_)
+                | Action::CloseChannel { .. }
+                | Action::Redeal { .. }
                 | Action::PrepareStaging { .. }
                 | Action::SendChunks(_)
                 | Action::ReceiveChunks(_)
@@ -197,7 +203,11 @@ impl Connection {
             comm.watch(&cx.session.poller, Target::Send(key, channel));
             let id = registrations.new_comm(key);
             let window = options.send_window;
-            self.send_lanes.push(SendLane::new(id, key, channel, comm, window, step_bytes));
+            let mut lane = SendLane::new(id, key, channel, comm, window, step_bytes);
+            if self.protocol.agreement().keeps_chunks {
+                lane.keep_chunks();
+            }
+            self.send_lanes.push(lane);
         }
         for (label, mut comm) in receives {
             comm.set_peer_timeout(options.peer_timeout);
@@ -236,7 +246,7 @@ impl Connection {
 
     fn prepare_staging(&mut self, channel: u16, memory: MemoryType, cx: &mut Resources) -> bool {
         let session = &cx.session;
-        let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) else { return false };
+        let Some(lane) = self.send_lanes.get_mut(channel) else { return false };
         let request = StagingRequest {
             memory,
             slots: session.staging_slots(memory),
@@ -250,31 +260,35 @@ impl Connection {
     /// Gives the send lanes the credit: the peer has room for this many chunks on each channel.
     #[inline(never)]
     fn use_credit(&mut self, chunks: &[u64]) {
-        for (lane, chunks) in self.send_lanes.iter_mut().zip(chunks) {
-            lane.set_credit(*chunks);
+        for (channel, chunks) in (0..).zip(chunks) {
+            if let Some(lane) = self.send_lanes.get_mut(channel) {
+                lane.set_credit(*chunks);
+            }
         }
     }
 
     /// Returns the chunks sent on each channel so far.
     fn sent_chunks(&self) -> ChunkCounts {
         let closed = self.record.sends.iter().map(|stats| stats.chunks);
-        self.send_lanes.iter().map(|lane| lane.stats.chunks).chain(closed).collect()
+        self.send_stats().map(|stats| stats.chunks).chain(closed).collect()
     }
 
     fn send_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
         count_chunks(&plan, ledger);
-        for (channel, stripe) in plan.stripes(self.protocol.agreement().channels) {
-            if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
-                lane.push(stripe);
+        for (channel, stripe) in plan.stripes() {
+            match self.send_lanes.get_mut(channel) {
+                Some(lane) => lane.push(stripe),
+                None => self.push_lost(channel, Direction::Send, stripe),
             }
         }
     }
 
     fn receive_chunks(&mut self, plan: ChunkPlan, ledger: &mut Ledger) {
         count_chunks(&plan, ledger);
-        for (channel, stripe) in plan.stripes(self.protocol.agreement().channels) {
-            if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
-                lane.push(stripe);
+        for (channel, stripe) in plan.stripes() {
+            match self.recv_lanes.get_mut(channel) {
+                Some(lane) => lane.push(stripe),
+                None => self.push_lost(channel, Direction::Receive, stripe),
             }
         }
     }
@@ -284,10 +298,11 @@ impl Connection {
         &mut self,
         ledger: &mut Ledger,
     ) -> (Vec<SendComm>, Vec<RegistrationKey>) {
-        self.record.sends.extend(self.send_lanes.iter().map(|lane| lane.stats));
-        self.record.tcps.extend(self.send_lanes.iter().map(|lane| lane.tcp_stats().closed()));
+        let (sends, tcps): (Vec<_>, Vec<_>) = self.send_stats().zip(self.tcp_stats()).unzip();
+        self.record.sends.extend(sends);
+        self.record.tcps.extend(tcps.into_iter().map(TcpStats::closed));
         let (mut comms, mut stagings) = (Vec::new(), Vec::new());
-        for lane in self.send_lanes.drain(..) {
+        for lane in self.send_lanes.drain() {
             let (comm, of_lane) = lane.close(&mut ledger.registrations);
             comms.push(comm);
             stagings.extend(of_lane);
@@ -303,8 +318,9 @@ impl Connection {
 
     /// Takes the receive lanes out without closing them.
     pub(super) fn take_recvs(&mut self) -> Vec<RecvLane> {
-        self.record.recvs.extend(self.recv_lanes.iter().map(|lane| lane.stats));
-        std::mem::take(&mut self.recv_lanes)
+        let recvs: Vec<_> = self.recv_stats().collect();
+        self.record.recvs.extend(recvs);
+        self.recv_lanes.drain().collect()
     }
 
     /// Completes an operation.
@@ -358,8 +374,10 @@ impl Connection {
             Ending::Aborted(reason) => self.gone(Departure::Abort(reason), phase),
             Ending::Silent(silence) => self.gone(Departure::Silent(silence), phase),
             Ending::HostGone(silence) => self.gone(Departure::HostGone(silence), phase),
-            Ending::ChunksLost(Loss { channel, sent, arrived, waited }) => {
-                self.gone(Departure::ChunksLost { channel, sent, arrived, waited }, phase)
+            Ending::ChunksLost(loss) => self.error_of_loss(loss, phase),
+            Ending::NoChannelLeft(_) => {
+                let own = self.lost.iter().find_map(|lost| lost.why.clone());
+                own.unwrap_or_else(|| self.protocol_error("it has lost every channel".into()))
             }
             Ending::NeverUp { waited, state } => {
                 self.gone(Departure::NeverUp { waited, state }, Phase::Connect)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tcpx_protocol::peer::flow_control::FlowTerms;
+use tcpx_protocol::peer::lifecycle::arrivals::Loss;
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
 use tcpx_protocol::peer::tags::withdrawing::Unmatched;
 use tcpx_protocol::peer::{Opening, PeerProtocol, SLICE};
@@ -14,6 +15,8 @@ use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
 use super::comm_setup::CommSetup;
 use super::deferred_failure::DeferredFailure;
 use super::dial_policy::DialPolicy;
+use super::lanes::Lanes;
+use super::lost_channel::LostChannel;
 use super::message_buffers::{MessageBuffers, UnreadAnswers};
 use super::session_context::SessionContext;
 use crate::control::identity::{ChannelClaim, ProvenLink};
@@ -63,8 +66,12 @@ pub(crate) struct Connection {
     pub(super) policy: Option<DialPolicy>,
     /// Set-up of the comms, while they are being connected.
     pub(super) setup: Option<CommSetup>,
-    pub(super) send_lanes: Vec<SendLane>,
-    pub(super) recv_lanes: Vec<RecvLane>,
+    pub(super) send_lanes: Lanes<SendLane>,
+    pub(super) recv_lanes: Lanes<RecvLane>,
+    /// Channels that are lost.
+    pub(super) lost: Vec<LostChannel>,
+    /// Failures of channels that are about to be lost.
+    pub(super) failures: Vec<(u16, Error)>,
     pub(super) record: ChannelRecord,
     pub(super) closing: Option<ClosingComms>,
     /// Unexpected messages, until their receives are posted.
@@ -116,8 +123,10 @@ impl Connection {
             transport: Box::new(transport),
             policy: Some(policy),
             setup: None,
-            send_lanes: Vec::new(),
-            recv_lanes: Vec::new(),
+            send_lanes: Lanes::default(),
+            recv_lanes: Lanes::default(),
+            lost: Vec::new(),
+            failures: Vec::new(),
             closing: None,
             unexpected: MessageBuffers::default(),
             early_notes: MessageBuffers::default(),
@@ -186,12 +195,17 @@ impl Connection {
         self.recv_lanes.iter().for_each(|lane| handles.take_back(lane.id, lane.comm()));
     }
 
-    fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         phase_of(self.protocol.stage())
     }
 
     pub(super) fn gone(&self, how: Departure, phase: Phase) -> Error {
         Error::PeerGone { peer: self.name.to_string(), phase, how }
+    }
+
+    pub(super) fn error_of_loss(&self, loss: Loss, phase: Phase) -> Error {
+        let Loss { channel, sent, arrived, waited } = loss;
+        self.gone(Departure::ChunksLost { channel, sent, arrived, waited }, phase)
     }
 
     pub(super) fn link_error(&self, error: LinkError) -> Error {

@@ -9,7 +9,6 @@ use tcpx_protocol::frames::fields::ChannelHandle;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::peer::lifecycle::arrivals::ArrivalSample;
 use tcpx_protocol::peer::lifecycle::stage::{Leaving, PeerStage};
-use tcpx_protocol::plans::stripe_queue::Finished;
 use tcpx_protocol::types::Direction;
 
 use super::comm_setup::CommSetup;
@@ -22,7 +21,6 @@ use crate::error::{Error, Result};
 use crate::reactor::poller::Target;
 use crate::transfer::batch::BatchNumber;
 use crate::transfer::recv_lane::RecvLane;
-use crate::transfer::send_lane::SendLane;
 
 /// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
 const READS_PER_ROUND: usize = 4;
@@ -37,6 +35,9 @@ impl Connection {
             return Ok(moved);
         }
         moved |= self.flush()?;
+        if !self.lost.is_empty() {
+            moved |= self.poll_lost(cx)?;
+        }
         moved |= self.protocol.handle_round();
         moved |= self.read_link(now, cx)?;
         if let Some(failure) = &self.deferred {
@@ -128,11 +129,28 @@ impl Connection {
         moved |= self.poll_staging(cx)?;
         let Resources { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
-        for lane in &mut self.send_lanes {
-            moved |= lane.progress(registrations, batch, &mut self.finished)?.moved;
+        let mut failed = None;
+        for (channel, lane) in self.send_lanes.by_channel_mut() {
+            match lane.progress(registrations, batch, &mut self.finished) {
+                Ok(step) => moved |= step.moved,
+                Err(error) => {
+                    failed = Some((channel, error));
+                    break;
+                }
+            }
         }
-        for lane in &mut self.recv_lanes {
-            moved |= lane.progress(registrations, batch, &session.memory)?.moved;
+        for (channel, lane) in self.recv_lanes.by_channel_mut() {
+            if failed.is_some() {
+                break;
+            }
+            match lane.progress(registrations, batch, &session.memory) {
+                Ok(step) => moved |= step.moved,
+                Err(error) => failed = Some((channel, error)),
+            }
+        }
+        if let Some((channel, error)) = failed {
+            self.lose_channel(channel, error, cx)?;
+            moved = true;
         }
         self.report_finished(cx)?;
         Ok(moved)
@@ -150,7 +168,9 @@ impl Connection {
         }
         match self.handle_unpacked(finished, cx) {
             Ok(moved) => {
+                let moved = moved | self.poll_lost(cx)?;
                 self.report_finished(cx)?;
+                self.report_unpacked(cx)?;
                 let moved = moved | self.renew_credit(cx)?;
                 // A thread that has waited for this may be the last to make a round for a while.
                 Ok(moved | self.flush()?)
@@ -160,12 +180,28 @@ impl Connection {
     }
 
     fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Resources) -> Result<bool> {
-        let mut moved = false;
-        for lane in &mut self.send_lanes {
-            moved |= lane.post_gathered(&mut cx.ledger.registrations, finished)?;
+        let (mut moved, mut failed) = (false, None);
+        for (channel, lane) in self.send_lanes.by_channel_mut() {
+            match lane.post_gathered(&mut cx.ledger.registrations, finished) {
+                Ok(posted) => moved |= posted,
+                Err(error) => {
+                    failed = Some((channel, error));
+                    break;
+                }
+            }
         }
-        for lane in &mut self.recv_lanes {
-            moved |= lane.consume(finished, &mut self.finished)?;
+        for (channel, lane) in self.recv_lanes.by_channel_mut() {
+            if failed.is_some() {
+                break;
+            }
+            match lane.consume(finished, &mut self.finished) {
+                Ok(consumed) => moved |= consumed,
+                Err(error) => failed = Some((channel, error)),
+            }
+        }
+        if let Some((channel, error)) = failed {
+            self.lose_channel(channel, error, cx)?;
+            moved = true;
         }
         Ok(moved)
     }
@@ -183,28 +219,6 @@ impl Connection {
         Ok(true)
     }
 
-    /// Reports finished chunks to the protocol.
-    fn report_finished(&mut self, cx: &mut Resources) -> Result<()> {
-        if self.finished.is_empty() {
-            return Ok(());
-        }
-        let transfers = &mut cx.ledger.transfers;
-        for finished in self.finished.drain(..) {
-            match &finished {
-                Finished::Parts { transfer, chunks, bytes, .. } => {
-                    transfers.chunks_done(*transfer, *chunks, *bytes);
-                }
-                Finished::Together { members, .. } => {
-                    for member in members {
-                        transfers.chunks_done(member.transfer, 1, member.bytes);
-                    }
-                }
-            }
-            self.protocol.handle_finished(finished);
-        }
-        self.execute_actions(cx)
-    }
-
     /// Returns the room of chunks consumed in this round, takes new room, and reports it to the
     /// peer. Returns whether the peer may send more.
     pub(super) fn renew_credit(&mut self, cx: &mut Resources) -> Result<bool> {
@@ -212,8 +226,7 @@ impl Connection {
         if !renewed.fold(false, BitOr::bitor) {
             return Ok(false);
         }
-        let limits: ChunkCounts =
-            self.recv_lanes.iter_mut().filter_map(RecvLane::credit_limit).collect();
+        let limits: ChunkCounts = self.credit_limits().collect();
         self.protocol.handle_credit(limits);
         self.execute_actions(cx).map(|()| true)
     }
@@ -226,7 +239,8 @@ impl Connection {
         }
         // While both ends leave, comms may close.
         if self.protocol.stage() == PeerStage::Up
-            && let Err(error) = self.check_lanes_alive()
+            && let Some((channel, error)) = self.dead_channel()
+            && let Err(error) = self.lose_channel(channel, error, cx)
         {
             return self.defer_failure(error, now, cx).map(drop);
         }
@@ -234,21 +248,28 @@ impl Connection {
             arrived: lane.chunks_arrived(),
             is_waiting: lane.awaits_bytes(),
         };
-        let samples: SmallVec<[_; 8]> = self.recv_lanes.iter().map(sample).collect();
+        let nothing = |_| ArrivalSample { arrived: 0, is_waiting: false };
+        let samples: SmallVec<[_; 8]> = self.recv_lanes.map_all(sample, nothing).collect();
         self.protocol.handle_arrivals(&samples, cx.batch.is_unpacking(), now);
         self.execute_actions(cx)
     }
 
-    fn check_lanes_alive(&mut self) -> Result<()> {
-        self.send_lanes.iter_mut().try_for_each(SendLane::check_alive_if_unknown)?;
-        self.recv_lanes.iter_mut().try_for_each(RecvLane::check_alive_if_unknown)
+    /// Returns a channel with a comm that is dead, and its error.
+    fn dead_channel(&mut self) -> Option<(u16, Error)> {
+        let mut sends = self.send_lanes.by_channel_mut();
+        let dead = sends.find_map(|(at, it)| Some((at, it.check_alive_if_unknown().err()?)));
+        drop(sends);
+        let mut receives = self.recv_lanes.by_channel_mut();
+        dead.or_else(|| {
+            receives.find_map(|(at, it)| Some((at, it.check_alive_if_unknown().err()?)))
+        })
     }
 
     /// Reports requested staging buffers to the protocol. Returns whether there were any.
     pub(super) fn poll_staging(&mut self, cx: &mut Resources) -> Result<bool> {
         let Ledger { staging, registrations, .. } = &mut cx.ledger;
         let mut moved = false;
-        for (channel, lane) in (0..).zip(&mut self.send_lanes) {
+        for (channel, lane) in self.send_lanes.by_channel_mut() {
             while let Some((memory, is_there)) = lane.poll_staging(staging, registrations) {
                 self.protocol.handle_staging(channel, memory, is_there);
                 moved = true;

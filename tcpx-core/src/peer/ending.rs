@@ -75,9 +75,17 @@ impl Peer {
         let until = gathering.filter(is_left).max(unpacking).unwrap_or(BatchNumber::NONE);
 
         let (sends, mut stagings) = connection.end_sends(&mut cx.ledger);
+        let mut tickets = Vec::new();
         let (mut lanes, mut receives) = (Vec::new(), Vec::new());
+        let mut until = until;
+        for lost in &mut connection.lost {
+            tickets.append(&mut lost.tickets);
+            stagings.append(&mut lost.stagings);
+            until = until.max(lost.until);
+            lanes.extend(lost.unpacking.take().map(|lane| *lane));
+        }
         match unpacking {
-            Some(_) => lanes = connection.take_recvs(),
+            Some(_) => lanes.extend(connection.take_recvs()),
             None => receives = connection.end_recvs(&mut cx.ledger),
         }
         let Connection { mut protocol, mut record, setup, closing, .. } = *connection;
@@ -107,7 +115,7 @@ impl Peer {
         // use no memory of operations: no thread waits for them.
         let workers = &cx.workers;
         workers.close((setup, protocol, unfinished));
-        let mut tickets = vec![close_comms(sends, workers), close_comms(receives, workers)];
+        tickets.extend([close_comms(sends, workers), close_comms(receives, workers)]);
         if let Some(ClosingComms { ticket, stagings: of_closing, .. }) = closing {
             tickets.push(ticket);
             stagings.extend(of_closing);

@@ -14,7 +14,6 @@ use crate::plugin::comm::NextCall;
 use crate::reactor::Attention;
 use crate::reactor::poller::{IoEvent, Poller, Target};
 use crate::stats::report::{ChannelReport, PeerReport};
-use crate::transfer::send_lane::SendLane;
 
 impl Connection {
     /// Registers the link with the poller.
@@ -27,12 +26,12 @@ impl Connection {
         match event.target {
             Target::Link(_) => self.link.wake(event.is_hung_up),
             Target::Send(_, channel) => {
-                if let Some(lane) = self.send_lanes.get_mut(usize::from(channel)) {
+                if let Some(lane) = self.send_lanes.get_mut(channel) {
                     lane.wake();
                 }
             }
             Target::Receive(_, channel) => {
-                if let Some(lane) = self.recv_lanes.get_mut(usize::from(channel)) {
+                if let Some(lane) = self.recv_lanes.get_mut(channel) {
                     lane.wake();
                 }
             }
@@ -47,15 +46,18 @@ impl Connection {
             // Its last comms are closing. Its link may have ended, and is not read any more.
             return Attention { awaits_worker: true, ..Attention::default() };
         }
-        let awaits_worker = self.protocol.is_setting_up() || self.closing.is_some();
+        let is_losing = self.is_losing();
+        let awaits_worker = self.protocol.is_setting_up() || self.closing.is_some() || is_losing;
         let mut wants = Attention {
             again: self.link.has_more()
                 || self.protocol.is_withdrawing()
                 || self.protocol.awaits_round()
+                || !self.finished.is_empty()
                 || self.has_frames_to_send(),
             polls: self.link.must_be_polled(),
             awaits_worker,
             timeout: self.timeout,
+            holds_slots: is_losing,
             ..Attention::default()
         };
         if let Some(deferred) = &self.deferred {
@@ -63,7 +65,7 @@ impl Connection {
             wants.timeout = Some(deferred.ends_at());
             return wants;
         }
-        for lane in &self.send_lanes {
+        for lane in self.send_lanes.iter() {
             let next = lane.next_call();
             wants.again |= next == NextCall::Now;
             wants.polls |= next == NextCall::Soon;
@@ -72,7 +74,7 @@ impl Connection {
             wants.holds_slots |= lane.is_gathering();
             wants.sending |= !lane.is_idle();
         }
-        for lane in &self.recv_lanes {
+        for lane in self.recv_lanes.iter() {
             let next = lane.next_call();
             wants.again |= next == NextCall::Now;
             wants.polls |= next == NextCall::Soon;
@@ -105,7 +107,7 @@ impl Connection {
         let is_up = self.protocol.stage() == PeerStage::Up && self.deferred.is_none();
         let is_moving = self.send_lanes.iter().any(|lane| !lane.is_idle())
             || self.recv_lanes.iter().any(|lane| lane.awaits_bytes() || lane.holds_slots());
-        is_up && !is_moving
+        is_up && !is_moving && !self.is_losing()
     }
 }
 
@@ -114,10 +116,12 @@ impl Connection {
     pub(crate) fn down_nic(&self) -> Option<DownNic> {
         let mut seen = SmallVec::<[&str; 8]>::new();
         let mut channels = self.record.nics.iter().enumerate();
-        let (channel, nic) = channels.find(|(_, nic)| {
+        let (channel, nic) = channels.find(|(channel, nic)| {
             let is_new = !seen.contains(&nic.as_ref());
             seen.push(nic);
-            is_new && nic_down(Path::new("/"), nic).is_some()
+            is_new
+                && self.lost(*channel as u16).is_none()
+                && nic_down(Path::new("/"), nic).is_some()
         })?;
         Some(DownNic { channel, nic: Arc::clone(nic) })
     }
@@ -145,9 +149,9 @@ impl Peer {
                 report.unannounced = connection.protocol.queued_receives();
                 report.eager_unreceived = connection.protocol.unreceived();
                 report.eager_kept = connection.protocol.kept();
-                open_sends.extend(connection.send_lanes.iter().map(|lane| lane.stats));
-                open_recvs.extend(connection.recv_lanes.iter().map(|lane| lane.stats));
-                open_tcps.extend(connection.send_lanes.iter().map(SendLane::tcp_stats));
+                open_sends.extend(connection.send_stats());
+                open_recvs.extend(connection.recv_stats());
+                open_tcps.extend(connection.tcp_stats());
                 (connection.protocol.messages(), &connection.record)
             }
         };

@@ -168,10 +168,13 @@ impl PeerWatch {
         alarms: &mut Alarms,
     ) -> bool {
         let seen = quiet.and_then(|quiet| Some((connection.down_nic()?, quiet)));
-        self.troubles.set(Alarm::NicDown, seen.is_some(), alarms, Some(name), || {
-            seen.as_ref().map_or_else(String::new, |(down, quiet)| {
+        let lost = connection.lost_channel();
+        let is_on = seen.is_some() || lost.is_some();
+        self.troubles.set(Alarm::NicDown, is_on, alarms, Some(name), || match (&seen, lost) {
+            (Some((down, quiet)), _) => {
                 format!("{down}; nothing has moved for {} s", quiet.as_secs())
-            })
+            }
+            (None, lost) => lost.map_or_else(String::new, |lost| lost.words()),
         });
         seen.is_some()
     }
@@ -182,8 +185,9 @@ fn check_lanes(connection: &mut Connection, context: &WatchContext<'_>) -> LaneT
     let chunk_bytes = connection.protocol.agreement().chunk_bytes;
     let mut starved = [StarvedLanes::default(); 2];
     let [sending, receiving] = &mut starved;
-    for (channel, lane) in connection.send_lanes.iter_mut().enumerate() {
+    for (channel, lane) in connection.send_lanes.by_channel_mut() {
         let state = lane.check(chunk_bytes, context.now);
+        let channel = usize::from(channel);
         sending.note(channel, state);
         let note = |place: &mut Option<ChannelLane>, is_there: bool| {
             record_first(place, channel, state, is_there)
@@ -192,8 +196,9 @@ fn check_lanes(connection: &mut Connection, context: &WatchContext<'_>) -> LaneT
         note(&mut troubles.sending, state.silent >= context.stall_after);
         note(&mut troubles.gathering, state.unpacking >= context.stall_after);
     }
-    for (channel, lane) in connection.recv_lanes.iter_mut().enumerate() {
+    for (channel, lane) in connection.recv_lanes.by_channel_mut() {
         let state = lane.check(chunk_bytes, context.now);
+        let channel = usize::from(channel);
         receiving.note(channel, state);
         let note = |place: &mut Option<ChannelLane>, is_there: bool| {
             record_first(place, channel, state, is_there)

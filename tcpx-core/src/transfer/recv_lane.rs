@@ -16,6 +16,7 @@ use tcpx_sys::MAX_UNPACK_ENTRIES;
 use super::batch::{Batch, BatchNumber};
 use super::descriptor_splitter::DescriptorSplitter;
 use super::job::{Job, JobLabel};
+use super::lost_lane::LostLane;
 use super::window::{LaneStep, StepBudget, Window};
 use crate::error::{Error, Result};
 use crate::memory::device_memory::DeviceMemory;
@@ -351,10 +352,36 @@ impl RecvLane {
             let Some(PostedReceive { request, range, .. }) = self.window.finish() else { break };
             self.comm.consumed(request)?;
             self.stats.chunk(range.bytes);
-            self.stripes.finish(range.bytes, done);
+            self.stripes.finish(done);
             moved = true;
         }
         Ok(moved)
+    }
+
+    /// Takes the chunks of a lane that is lost, behind its own.
+    pub(crate) fn inherit(&mut self, stripes: &mut StripeQueue) {
+        let chunks = stripes.move_to(&mut self.stripes);
+        if let Some(credit) = self.comm.credit() {
+            credit.expect(chunks);
+        }
+    }
+
+    /// Ends the chunks that have arrived, without their comm, which closes: they are all unpacked.
+    /// They go to `done`.
+    pub(crate) fn finish_arrived(&mut self, done: &mut Vec<Finished>) {
+        while self.window.oldest_arrived().is_some() {
+            let Some(PostedReceive { range, .. }) = self.window.finish() else { break };
+            self.stats.chunk(range.bytes);
+            self.stripes.finish(done);
+        }
+    }
+
+    /// Ends the lane of a channel that is lost. Returns its chunks, and its comm to be closed.
+    pub(crate) fn lose(mut self, registrations: &mut Registrations) -> (LostLane, RecvComm) {
+        let stripes = std::mem::replace(&mut self.stripes, StripeQueue::receiving());
+        let (stats, limit) = (self.stats, self.credit_limit());
+        let lost = LostLane { stripes, stats, finished: stats.chunks, limit };
+        (lost, self.close(registrations))
     }
 
     /// Ends the lane. Its comm closes when it is dropped, and takes back what was registered on it:

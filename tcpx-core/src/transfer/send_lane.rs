@@ -15,6 +15,7 @@ use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, Span};
 use super::batch::{Batch, BatchNumber};
 use super::gather::Gather;
 use super::job::JobLabel;
+use super::lost_lane::LostLane;
 use super::staging_pool::{Staging, StagingPool, StagingRequest};
 use super::window::{LaneStep, StepBudget, Window};
 use crate::error::{Error, Result};
@@ -60,6 +61,10 @@ pub(crate) struct SendLane {
     stripes: StripeQueue,
     /// Number of chunks that the peer has room for, counted from the first one.
     credit: u64,
+    /// Number of chunks that the peer has unpacked, where chunks are kept until then.
+    unpacked: u64,
+    /// Number of chunks that have finished.
+    finished: u64,
     host_staging: Option<Staging>,
     device_staging: Option<Staging>,
     /// Stagings that the comm does not know yet.
@@ -89,6 +94,8 @@ impl SendLane {
             step_bytes,
             stripes: StripeQueue::sending(channel),
             credit: u64::MAX,
+            unpacked: u64::MAX,
+            finished: 0,
             host_staging: None,
             device_staging: None,
             pending_stagings: SmallVec::new(),
@@ -106,6 +113,32 @@ impl SendLane {
     /// Sets the credit: the peer has room for this many chunks, counted from the first one.
     pub(crate) fn set_credit(&mut self, chunks: u64) {
         self.credit = chunks;
+    }
+
+    /// Keeps chunks until the peer has unpacked them.
+    pub(crate) fn keep_chunks(&mut self) {
+        self.unpacked = 0;
+    }
+
+    /// Notes that the peer has unpacked this many chunks, counted from the first one.
+    pub(crate) fn set_unpacked(&mut self, chunks: u64) {
+        self.unpacked = chunks;
+    }
+
+    /// Takes the chunks of a lane that is lost, behind its own.
+    pub(crate) fn inherit(&mut self, stripes: &mut StripeQueue) {
+        stripes.move_to(&mut self.stripes);
+    }
+
+    /// Ends the chunks that were sent, and unpacked where that counts. Returns whether any has.
+    fn finish_sent(&mut self, done: &mut Vec<Finished>) -> bool {
+        let until = self.stats.chunks.min(self.unpacked);
+        let moved = self.finished < until;
+        while self.finished < until {
+            self.finished += 1;
+            self.stripes.finish(done);
+        }
+        moved
     }
 
     /// Requests a staging buffer for chunks gathered from one kind of memory. Returns false if
@@ -228,7 +261,7 @@ impl SendLane {
         done: &mut Vec<Finished>,
     ) -> Result<LaneStep> {
         let mut budget = StepBudget::new(self.step_bytes);
-        let mut moved = self.fill(registrations, batch)?;
+        let mut moved = self.finish_sent(done) | self.fill(registrations, batch)?;
         while let Some(posted) = self.window.oldest_posted() {
             if budget.is_spent() {
                 return Ok(LaneStep { moved, more: true });
@@ -241,7 +274,7 @@ impl SendLane {
                 self.gathered -= usize::from(is_gathered);
                 budget.spend(bytes);
                 self.stats.chunk(bytes);
-                self.stripes.finish(bytes, done);
+                self.finish_sent(done);
             }
             self.fill(registrations, batch)?;
             moved = true;
@@ -373,6 +406,19 @@ impl SendLane {
         }
         let span = Span { address: first.span.address + range.offset, ..first.span };
         Some((span, range.bytes, first.tag))
+    }
+
+    /// Ends the lane of a channel that is lost. Returns its chunks, the kinds of memory for which a
+    /// staging buffer was asked for and is not known yet, and what [`close`](Self::close) returns.
+    pub(crate) fn lose(
+        mut self,
+        registrations: &mut Registrations,
+    ) -> (LostLane, SmallVec<[MemoryType; 2]>, (SendComm, Vec<RegistrationKey>)) {
+        let stripes = std::mem::replace(&mut self.stripes, StripeQueue::sending(self.channel));
+        let (stats, finished, limit) = (self.stats, self.finished, Some(self.unpacked));
+        let asked = self.pending_stagings.iter().map(|it| it.first_slot().memory).collect();
+        let (comm, stagings) = self.close(registrations);
+        (LostLane { stripes, stats, finished, limit }, asked, (comm, stagings.collect()))
     }
 
     /// Ends the lane. Its comm closes when it is dropped, and takes back what was registered on it:

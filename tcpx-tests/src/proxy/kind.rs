@@ -22,7 +22,7 @@ pub const GOODBYE: u16 = 11;
 /// The last frame of an end that gives up.
 pub const ABORT: u16 = 13;
 /// A message is offered.
-pub const OFFER: u16 = 15;
+pub const OFFER: u16 = 18;
 /// A notification; its bytes follow the frame.
 pub const NOTE: u16 = OFFER | 1 << 8;
 /// A short list is written; its bytes follow the frame.
@@ -32,25 +32,25 @@ pub const WRITE_ON_LINK: u16 = OFFER | 3 << 8;
 /// A list is to be written on the channels.
 pub const WRITE: u16 = OFFER | 4 << 8;
 /// A receiver is ready: a receive was posted.
-pub const READY: u16 = 16;
+pub const READY: u16 = 19;
 /// A list may be written.
 pub const CLEAR_TO_SEND: u16 = READY | 1 << 8;
 /// A list is to be read.
 pub const READ: u16 = READY | 2 << 8;
 /// Chunks are scheduled on the channels.
-pub const CHUNKS: u16 = 17;
+pub const CHUNKS: u16 = 20;
 /// A chunk on the link; its bytes follow the frame.
-pub const LINK_CHUNK: u16 = 18;
+pub const LINK_CHUNK: u16 = 21;
 /// A message has ended: all of it is there, or it was refused.
-pub const END: u16 = 19;
+pub const END: u16 = 22;
 /// No more bytes come.
 pub const STOPPED: u16 = END | 4 << 8;
 /// No more bytes are wanted.
-pub const CANCEL: u16 = 20;
+pub const CANCEL: u16 = 23;
 /// A list of remote memory, or more of it.
-pub const LIST: u16 = 21;
+pub const LIST: u16 = 24;
 /// A list is not needed any more.
-pub const FORGET: u16 = 22;
+pub const FORGET: u16 = 25;
 
 /// Offset in the body of an end of the byte that says how.
 const HOW: usize = 9;

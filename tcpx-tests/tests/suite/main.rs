@@ -38,6 +38,7 @@ mod hung_calls;
 mod layering;
 mod left_peers;
 mod link_cuts;
+mod lost_nics;
 mod many_peers;
 mod metrics_page;
 mod mutual_connect;

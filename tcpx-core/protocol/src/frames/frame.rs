@@ -46,6 +46,23 @@ pub enum Frame {
         /// Number in all: of chunks on each channel, of all else one number.
         counts: ChunkCounts,
     },
+    /// I have unpacked this many chunks on each channel, counted from the first one.
+    Unpacked(ChunkCounts),
+    /// This channel is lost, both ways: I have closed my comms, and deal it nothing more.
+    ChannelLost {
+        /// The channel.
+        channel: u16,
+        /// Number of chunks of it that I have unpacked, counted from the first one.
+        unpacked: u64,
+    },
+    /// What I had dealt to a lost channel, and you have not unpacked, comes on another one, behind
+    /// what I have dealt to that so far.
+    Redeal {
+        /// The channel that is lost.
+        lost: u16,
+        /// The other one.
+        onto: u16,
+    },
     /// A message is offered.
     Offer(Offer),
     /// A receiver is ready for a message.
@@ -135,6 +152,9 @@ impl LinkFrame for Frame {
             Self::Closed => FrameKind::Closed,
             Self::Abort(_) => FrameKind::Abort,
             Self::Credit { .. } => FrameKind::Credit,
+            Self::Unpacked(_) => FrameKind::Unpacked,
+            Self::ChannelLost { .. } => FrameKind::ChannelLost,
+            Self::Redeal { .. } => FrameKind::Redeal,
             Self::Offer(_) => FrameKind::Offer,
             Self::Ready(_) => FrameKind::Ready,
             Self::Chunks(_) => FrameKind::Chunks,
@@ -173,7 +193,15 @@ impl LinkFrame for Frame {
                     out.extend_from_slice(&handle.0);
                 }
             }
-            Self::Open { credit: counts } | Self::Pong(counts) => append_counts(out, counts),
+            Self::Open { credit: counts } | Self::Pong(counts) | Self::Unpacked(counts) => {
+                append_counts(out, counts);
+            }
+            Self::ChannelLost { channel, unpacked } => {
+                body.u16(*channel).u64(*unpacked);
+            }
+            Self::Redeal { lost, onto } => {
+                body.u16(*lost).u16(*onto);
+            }
             Self::Ping | Self::Goodbye | Self::Closed => {}
             Self::Abort(reason) => append_reason(out, reason),
             Self::Credit { what, counts } => {
@@ -218,6 +246,11 @@ impl LinkFrame for Frame {
                 let is_fit = what == CreditKind::Chunks || counts.len() == 1;
                 is_fit.then_some(Self::Credit { what, counts })?
             }
+            FrameKind::Unpacked => Self::Unpacked(counts(&mut fields)?),
+            FrameKind::ChannelLost => {
+                Self::ChannelLost { channel: fields.u16()?, unpacked: fields.u64()? }
+            }
+            FrameKind::Redeal => Self::Redeal { lost: fields.u16()?, onto: fields.u16()? },
             FrameKind::Offer => Self::Offer(Offer::decode(&mut fields)?),
             FrameKind::Ready => Self::Ready(Ready::decode(&mut fields)?),
             FrameKind::Chunks => Self::Chunks(Chunks::decode(&mut fields)?),

@@ -197,6 +197,9 @@ pub struct Agreement {
     pub eager: EagerTerms,
     /// Room for notifications at each end, in bytes.
     pub note_bytes: u64,
+    /// Whether an end keeps its chunks until the other one has unpacked them. They are where an end
+    /// has several NICs, so that one of these may be lost.
+    pub keeps_chunks: bool,
     /// Whether both ends encrypt what they send each other, on the link and on the channels.
     pub is_encrypted: bool,
 }
@@ -260,13 +263,16 @@ impl Hello {
             return Err(HandshakeError::Channels { theirs: theirs.channels });
         }
         let chunk_bytes = self.chunk_bytes.min(theirs.chunk_bytes);
+        let channels = self.channels.min(theirs.channels);
+        let have_several_nics = self.nics.0.len() > 1 || theirs.nics.0.len() > 1;
         Ok(Agreement {
-            channels: self.channels.min(theirs.channels),
+            channels,
             chunk_bytes,
             peer_progresses: theirs.progress_thread,
             on_demand: self.on_demand && theirs.on_demand,
             eager: EagerTerms::agree(self.eager, theirs.eager, chunk_bytes),
             note_bytes: self.note_bytes.min(theirs.note_bytes).max(LEAST_NOTIFICATION_BYTES).into(),
+            keeps_chunks: channels > 1 && have_several_nics,
             is_encrypted: self.encryption.agree(theirs.encryption)?,
         })
     }

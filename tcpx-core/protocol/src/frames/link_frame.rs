@@ -14,7 +14,7 @@ use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 use super::messages::LinkChunk;
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub const PROTOCOL_VERSION: u16 = 19;
+pub const PROTOCOL_VERSION: u16 = 20;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 
@@ -50,6 +50,12 @@ pub enum FrameKind {
     Abort,
     /// Limit of what may be sent.
     Credit,
+    /// Number of chunks that are unpacked.
+    Unpacked,
+    /// A channel is lost.
+    ChannelLost,
+    /// Chunks of a lost channel go to another.
+    Redeal,
     /// A message is offered.
     Offer,
     /// A receiver is ready for one.
@@ -69,7 +75,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 25] = [
         Self::Challenge,
         Self::Hello,
         Self::Welcome,
@@ -84,6 +90,9 @@ impl FrameKind {
         Self::Closed,
         Self::Abort,
         Self::Credit,
+        Self::Unpacked,
+        Self::ChannelLost,
+        Self::Redeal,
         Self::Offer,
         Self::Ready,
         Self::Chunks,

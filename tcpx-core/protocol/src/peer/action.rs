@@ -68,6 +68,31 @@ pub enum Action {
     /// Send no more chunks than these on each channel, counted from the first one. This action
     /// comes right behind [`Open`](Self::Open), before any chunk, or never.
     Credit(ChunkCounts),
+    /// The other end has unpacked this many chunks on each channel, counted from the first one:
+    /// they are done. It comes only where chunks
+    /// [are kept](crate::frames::hello::Agreement::keeps_chunks).
+    Unpacked(ChunkCounts),
+    /// Close both comms of a channel, which is lost. Once they are closed, and no unpack of it is
+    /// under way, answer with
+    /// [`handle_channel_closed`](super::PeerProtocol::handle_channel_closed). What it was dealt
+    /// stays, for [`Redeal`](Self::Redeal), and more may come until then.
+    CloseChannel {
+        /// The channel.
+        channel: u16,
+        /// The chunks that do not arrive, if that is why.
+        why: Option<Loss>,
+    },
+    /// Move what was dealt to a lost channel, and has not finished, behind what was dealt to
+    /// another one, with
+    /// [`StripeQueue::move_to`](crate::plans::stripe_queue::StripeQueue::move_to).
+    Redeal {
+        /// Whether it is sent or received.
+        direction: Direction,
+        /// The channel that is lost.
+        lost: u16,
+        /// The other one.
+        onto: u16,
+    },
     /// See to it that a channel has a staging buffer for gathering from this kind of memory, and
     /// answer with [`handle_staging`](super::PeerProtocol::handle_staging), now or later. The
     /// protocol asks once. Messages to gather there wait for the answer, and so do all messages
@@ -231,6 +256,8 @@ pub enum Ending {
     HostGone(Duration),
     /// Chunks that the peer has sent do not arrive, though its link lives.
     ChunksLost(Loss),
+    /// This channel is lost, and no other one is left.
+    NoChannelLeft(u16),
     /// No program has asked for the peer, and it did not come up within its time.
     NeverUp {
         /// Time for which this end waited.
@@ -331,6 +358,16 @@ pub enum Violation {
         /// Credit that was given before.
         before: u64,
         /// Credit that is given now.
+        now: u64,
+    },
+    /// Fewer chunks are unpacked than before.
+    #[error("{now} chunks of channel {channel} are unpacked, {before} before")]
+    UnpackedTakenBack {
+        /// The channel.
+        channel: u16,
+        /// Number that was said before.
+        before: u64,
+        /// Number that is said now.
         now: u64,
     },
     /// A message ahead that is longer than was agreed.

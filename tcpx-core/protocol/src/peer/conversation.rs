@@ -12,6 +12,7 @@ use slotmap::SlotMap;
 use super::action::{Action, Completion, Ending, Outcome, Violation};
 use super::deferral::Deferral;
 use super::lifecycle::{Actions, Lifecycle};
+use super::losses::Losses;
 use super::message::{Message, NewOperation, Request, Role};
 use super::one_sided::local_lists::PreparedList;
 use super::round_work::RoundWork;
@@ -71,6 +72,7 @@ pub(super) struct Conversation {
     pub(super) schedule: Schedule,
     pub(super) link: LinkRoom,
     pub(super) deferral: Deferral,
+    pub(super) losses: Losses,
     pub(super) spare: SpareLists,
     pub(super) work: RoundWork,
     pub(super) messages: MessageStats,

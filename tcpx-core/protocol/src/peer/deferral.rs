@@ -115,9 +115,21 @@ impl Deferral {
     /// Plans what waits, until the room is used up.
     #[inline]
     pub(super) fn plan_waiting(&mut self, spare: &mut SpareLists, actions: &mut Actions) {
-        while self.plans_more()
-            && let Some(scheduled) = self.waiting.pop_front()
-        {
+        while self.plans_more() && self.plan_first(spare, actions) {}
+    }
+
+    /// Plans all that waits: something is scheduled that must not wait for its room. What is
+    /// planned and does not arrive may be what that is about.
+    #[cold]
+    pub(super) fn plan_all(&mut self, spare: &mut SpareLists, actions: &mut Actions) {
+        while self.plan_first(spare, actions) {}
+    }
+
+    /// Plans the first that waits. Returns false when there is nothing.
+    fn plan_first(&mut self, spare: &mut SpareLists, actions: &mut Actions) -> bool {
+        let first = self.waiting.pop_front();
+        let is_there = first.is_some();
+        if let Some(scheduled) = first {
             match scheduled {
                 DeferredPlan::Plan(plan) => actions.push_back(Action::ReceiveChunks(plan)),
                 DeferredPlan::Section { pieces, mut cursor, section } => {
@@ -125,5 +137,6 @@ impl Deferral {
                 }
             }
         }
+        is_there
     }
 }

@@ -84,6 +84,9 @@ impl PeerProtocol {
             Frame::Credit { what, counts } if what != CreditKind::Chunks => {
                 self.handle_credit_of(what, &counts)?;
             }
+            Frame::Unpacked(chunks) => cx.peer_unpacked(chunks)?,
+            Frame::ChannelLost { channel, unpacked } => cx.peer_loses(channel, unpacked)?,
+            Frame::Redeal { lost, onto } => cx.peer_redeals(lost, onto)?,
             frame => return self.handle_life(frame),
         }
         Ok(())
@@ -119,7 +122,7 @@ impl PeerProtocol {
     fn handle_chunks(&mut self, chunks: &Chunks) -> Result<(), Violation> {
         let Self { cx, tags, one_sided, .. } = self;
         cx.life.check_cut(chunks.chunk_bytes)?;
-        cx.life.check_channel(chunks.first_channel, chunks.bytes)?;
+        cx.life.check_channel(chunks.first_channel, cx.losses.receives, chunks.bytes)?;
         let Chunks { first_channel, chunk_bytes, bytes, .. } = *chunks;
         let [recv] = chunks.recvs[..] else { return tags.share_chunk(cx, chunks) };
         let op = OpKey::from_wire(recv);

@@ -27,6 +27,7 @@ use crate::frames::eager_terms::CreditKind;
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
+use crate::plans::channel_set::ChannelSet;
 
 /// Queue of actions to take, in order.
 pub(super) type Actions = VecDeque<Action>;
@@ -186,6 +187,12 @@ impl Lifecycle {
 
     pub(super) fn are_channels_open(&self) -> bool {
         matches!(self.channels, Channels::Open)
+    }
+
+    /// Returns whether chunks are kept, and the channels for them are there.
+    pub(super) fn keeps_open_chunks(&self) -> bool {
+        let is_there = matches!(self.stage, Stage::Up { .. } | Stage::Closing(_));
+        self.agreement.keeps_chunks && is_there && self.are_channels_open()
     }
 
     fn begin_channels(&mut self, actions: &mut Actions) {
@@ -357,10 +364,16 @@ impl Lifecycle {
         may_have.then_some(()).ok_or(Violation::ChunkBytes { chunk_bytes, most })
     }
 
-    /// Returns whether this many bytes may come, from this channel on. No bytes need no channel.
-    pub(super) fn check_channel(&self, channel: u16, bytes: u64) -> Result<(), Violation> {
+    /// Returns whether this many bytes may come, from this channel on, which is one of these. No
+    /// bytes need no channel.
+    pub(super) fn check_channel(
+        &self,
+        channel: u16,
+        channels: ChannelSet,
+        bytes: u64,
+    ) -> Result<(), Violation> {
         let is_open = bytes == 0 || self.are_channels_open();
-        let may_come = channel < self.agreement.channels && is_open;
+        let may_come = channels.has(channel) && is_open;
         may_come.then_some(()).ok_or(Violation::MatchChannel(channel))
     }
 

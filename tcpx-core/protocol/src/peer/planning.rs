@@ -142,7 +142,9 @@ impl PeerProtocol {
         let chunks = Chunks { recvs: names, first_channel, chunk_bytes, offset: 0, bytes };
         self.cx.send(Frame::Chunks(chunks));
         let gathered = portion.gathered;
-        let plan = ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered };
+        let (channels, offset) = (self.cx.schedule.channels.set(), 0);
+        let plan =
+            ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, channels, gathered };
         if bytes > 0 {
             self.cx.schedule.channels.dealt(&plan);
             self.cx.actions.push_back(Action::SendChunks(plan));

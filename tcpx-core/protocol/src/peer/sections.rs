@@ -12,6 +12,7 @@ use super::schedule::staging::{ChannelStaging, StagingChannels};
 use super::schedule::tuning::Tuning;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Chunks, Names};
+use crate::plans::channel_set::ChannelSet;
 use crate::plans::piece_cursor::{CutRules, ListedSection};
 use crate::plans::plan::{ChunkPlan, Members};
 use crate::types::{Direction, MemoryType, OpKey};
@@ -42,7 +43,7 @@ impl Conversation {
         if !cut.is_gathered {
             return Ok(cut.bytes);
         }
-        match gathered_on(&self.schedule.staging, self.life.agreement.channels, memory) {
+        match gathered_on(&self.schedule.staging, self.schedule.channels.set(), memory) {
             Gathered::Ready => Ok(cut.bytes),
             Gathered::Ask(channel) => {
                 self.schedule.staging.ask(channel, memory);
@@ -109,10 +110,22 @@ impl Conversation {
         let Some(message) = self.operations.get_mut(op) else { return Ok(0) };
         let (transfer, direction) = (message.posted.transfer, message.posted.direction);
         let (member, before) = (message.member(op), message.cursor);
+        let channels = match direction {
+            Direction::Send => self.schedule.channels.set(),
+            Direction::Receive => self.losses.receives,
+        };
         let Some(access) = &message.access else {
             message.cursor.scheduled += bytes;
             let (members, offset, gathered) = (Members::One(member), before.scheduled, None);
-            let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
+            let plan = ChunkPlan {
+                members,
+                offset,
+                bytes,
+                chunk_bytes,
+                first_channel,
+                channels,
+                gathered,
+            };
             if direction == Direction::Receive {
                 self.deferral.receive_chunks(plan, &mut self.actions)?;
             } else {
@@ -121,7 +134,6 @@ impl Conversation {
             }
             return Ok(1);
         };
-        let channels = self.life.agreement.channels;
         let section =
             ListedSection { op, transfer, direction, bytes, chunk_bytes, first_channel, channels };
         match direction {
@@ -151,9 +163,9 @@ enum Gathered {
 }
 
 /// Returns whether chunks on any channel may be gathered.
-fn gathered_on(staging: &StagingChannels, channels: u16, memory: MemoryType) -> Gathered {
+fn gathered_on(staging: &StagingChannels, channels: ChannelSet, memory: MemoryType) -> Gathered {
     let mut is_asked = false;
-    for channel in 0..channels {
+    for channel in channels.iter() {
         match staging.of(channel, memory) {
             ChannelStaging::NotRequested => return Gathered::Ask(channel),
             ChannelStaging::Requested => is_asked = true,

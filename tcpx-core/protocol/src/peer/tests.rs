@@ -16,6 +16,7 @@ mod interleavings;
 mod least_room;
 mod link_chunk_breaches;
 mod link_chunks;
+mod losing;
 mod moving;
 mod notes_after_bytes;
 mod one_sided_breaches;

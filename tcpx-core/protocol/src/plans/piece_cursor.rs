@@ -14,6 +14,7 @@
 //!
 //! The module also decides which segments are worth copying together. Pure.
 
+use super::channel_set::ChannelSet;
 use super::pieces::{Piece, Pieces};
 use super::plan::{ChunkPlan, Member, Members, chunk_count};
 use crate::types::{Direction, MemoryType, OpKey, Span, TransferKey};
@@ -56,8 +57,8 @@ pub struct ListedSection {
     pub chunk_bytes: u32,
     /// Channel of the first chunk; the others go round robin from there.
     pub first_channel: u16,
-    /// Channels of the peer, at least 1.
-    pub channels: u16,
+    /// Channels that they go to, at least 1.
+    pub channels: ChannelSet,
 }
 
 /// Position up to which a list is scheduled.
@@ -204,9 +205,10 @@ impl SectionPlans<'_> {
             _ => (Members::One(self.member(whole_chunks)?), whole_chunks, None),
         };
         self.section.bytes -= bytes;
-        let behind = u64::from(first_channel) + chunk_count(bytes, chunk_bytes);
-        self.section.first_channel = (behind % u64::from(channels)) as u16;
-        Some(ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered })
+        let chunks = chunk_count(bytes, chunk_bytes);
+        self.section.first_channel = channels.behind(first_channel, chunks);
+        let offset = 0;
+        Some(ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, channels, gathered })
     }
 
     /// Returns the segments of the next chunk, their bytes, and the memory that they are gathered

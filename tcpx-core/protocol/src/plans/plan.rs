@@ -7,6 +7,7 @@
 //! The module also cuts a plan into chunks and schedules them to channels. Pure; both ends compute
 //! the same.
 
+use super::channel_set::ChannelSet;
 use crate::types::{MemoryType, OpKey, Span, TransferKey};
 
 /// Matched message: its operation and transfer, and the place of its bytes at this end.
@@ -65,6 +66,8 @@ pub struct ChunkPlan {
     pub chunk_bytes: u32,
     /// Channel of the first chunk; the others go round robin from there.
     pub first_channel: u16,
+    /// Channels that they go to.
+    pub channels: ChannelSet,
     /// Members that lie apart are copied together first, in memory of this kind. `None`: the bytes
     /// lie in one piece, and are sent from there. Nothing is gathered to be received.
     pub gathered: Option<MemoryType>,
@@ -78,6 +81,8 @@ pub struct Stripe {
     pub gathered: Option<MemoryType>,
     /// Byte offset of the next chunk in the message, or in the chunk that several share.
     next: u64,
+    /// Byte offset of the oldest chunk that has not finished.
+    unfinished: u64,
     /// From one chunk of this stripe to the next.
     step_bytes: u64,
     chunk_bytes: u32,
@@ -118,9 +123,23 @@ impl Stripe {
 
     /// Returns the next chunk of this channel, without taking it.
     pub fn peek(&self) -> Option<ChunkRange> {
-        let rest = self.end.checked_sub(self.next).filter(|rest| *rest > 0)?;
+        self.chunk_at(self.next)
+    }
+
+    /// Returns the oldest chunk that has not finished.
+    pub fn oldest(&self) -> Option<ChunkRange> {
+        self.chunk_at(self.unfinished)
+    }
+
+    fn chunk_at(&self, offset: u64) -> Option<ChunkRange> {
+        let rest = self.end.checked_sub(offset).filter(|rest| *rest > 0)?;
         let bytes = u32::try_from(rest).map_or(self.chunk_bytes, |rest| rest.min(self.chunk_bytes));
-        Some(ChunkRange { offset: self.next, bytes, chunk_bytes: self.chunk_bytes })
+        Some(ChunkRange { offset, bytes, chunk_bytes: self.chunk_bytes })
+    }
+
+    /// Goes back to the oldest chunk that has not finished: it is taken again, and all behind it.
+    pub fn take_back(&mut self) {
+        self.next = self.unfinished;
     }
 
     /// Steps to the chunk after the one that `peek` shows. Returns whether there is one.
@@ -132,6 +151,7 @@ impl Stripe {
     /// Counts a chunk that has finished. Returns whether it was the last one.
     pub fn finish(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
+        self.unfinished = self.unfinished.saturating_add(self.step_bytes);
         self.left == 0
     }
 
@@ -148,22 +168,24 @@ pub fn chunk_count(message_bytes: u64, chunk_bytes: u32) -> u64 {
 }
 
 impl ChunkPlan {
-    /// Deals the chunks round robin to `channels` channels. Yields (channel, stripe) for each
-    /// channel that gets any. Several members fit one chunk together.
-    pub fn stripes(self, channels: u16) -> impl Iterator<Item = (u16, Stripe)> {
-        let Self { members, offset, bytes, chunk_bytes, first_channel, gathered } = self;
-        let (chunks, step) = (chunk_count(bytes, chunk_bytes), u64::from(channels));
+    /// Deals the chunks round robin to its channels. Yields (channel, stripe) for each channel that
+    /// gets any. Several members fit one chunk together.
+    pub fn stripes(self) -> impl Iterator<Item = (u16, Stripe)> {
+        let Self { members, offset, bytes, chunk_bytes, first_channel, channels, gathered } = self;
+        let (chunks, step) = (chunk_count(bytes, chunk_bytes), u64::from(channels.count()));
         let mut members = Some(members);
         (0..chunks.min(step)).map_while(move |turn| {
             let members = match &members {
                 Some(Members::One(member)) => Members::One(*member),
                 _ => members.take()?,
             };
-            let channel = ((u64::from(first_channel) + turn) % step) as u16;
+            let channel = channels.behind(first_channel, turn);
+            let first = offset + turn * u64::from(chunk_bytes);
             let stripe = Stripe {
                 members,
                 gathered,
-                next: offset + turn * u64::from(chunk_bytes),
+                next: first,
+                unfinished: first,
                 step_bytes: step * u64::from(chunk_bytes),
                 chunk_bytes,
                 end: offset + bytes,
@@ -219,8 +241,13 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn plan(bytes: u64, chunk_bytes: u32, first_channel: u16) -> ChunkPlan {
+        plan_on(1, bytes, chunk_bytes, first_channel)
+    }
+
+    fn plan_on(channels: u16, bytes: u64, chunk_bytes: u32, first_channel: u16) -> ChunkPlan {
         let members = Members::One(member(bytes));
-        ChunkPlan { members, offset: 0, bytes, chunk_bytes, first_channel, gathered: None }
+        let (channels, offset, gathered) = (ChannelSet::first(channels), 0, None);
+        ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, channels, gathered }
     }
 
     #[test]
@@ -244,7 +271,7 @@ pub(crate) mod tests {
             prop_assume!(chunk_count(bytes, chunk_bytes) < 10_000);
             let first = first % channels;
             let mut chunks = Vec::new();
-            for (channel, mut stripe) in plan(bytes, chunk_bytes, first).stripes(channels) {
+            for (channel, mut stripe) in plan_on(channels, bytes, chunk_bytes, first).stripes() {
                 prop_assert!(channel < channels);
                 let channels = u64::from(channels);
                 let mut turn = (u64::from(channel) + channels - u64::from(first)) % channels;
@@ -270,7 +297,7 @@ pub(crate) mod tests {
 
     #[test]
     fn huge_messages_do_not_overflow() {
-        let (_, mut last) = plan(u64::MAX, 4096, 0).stripes(1).next().unwrap();
+        let (_, mut last) = plan(u64::MAX, 4096, 0).stripes().next().unwrap();
         last.next = u64::MAX / 4096 * 4096;
         assert_eq!(last.peek().map(|range| range.bytes), Some(4095));
         assert!(!last.advance() && last.peek().is_none());
@@ -285,9 +312,10 @@ pub(crate) mod tests {
             bytes: 30,
             chunk_bytes: 30,
             first_channel: 2,
+            channels: ChannelSet::first(3),
             gathered: Some(MemoryType::Host),
         };
-        let mut stripes = plan.stripes(3);
+        let mut stripes = plan.stripes();
         let (channel, stripe) = stripes.next().unwrap();
         assert_eq!((channel, stripe.gathered), (2, Some(MemoryType::Host)));
         assert_eq!(stripe.peek(), Some(ChunkRange { offset: 0, bytes: 30, chunk_bytes: 30 }));

@@ -106,11 +106,11 @@ impl StripeQueue {
         self.stripes.get(index).map_or(&[], Stripe::members)
     }
 
-    /// Notes in `done` that the oldest chunk that was taken, of `bytes` bytes, has finished.
-    pub fn finish(&mut self, bytes: u32, done: &mut Vec<Finished>) {
+    /// Notes in `done` that the oldest chunk that was taken has finished.
+    pub fn finish(&mut self, done: &mut Vec<Finished>) {
         let Some(stripe) = self.stripes.front_mut() else { return };
-        if let [first] = stripe.members() {
-            finish_part(self.channel, first, u64::from(bytes), done);
+        if let ([first], Some(range)) = (stripe.members(), stripe.oldest()) {
+            finish_part(self.channel, first, range.bytes.into(), done);
         }
         if !stripe.finish() {
             return;
@@ -121,6 +121,21 @@ impl StripeQueue {
         if let Some(Members::Many(members)) = members {
             done.push(Finished::Together { sent_on: self.channel, members });
         }
+    }
+}
+
+impl StripeQueue {
+    /// Moves everything that has not finished behind the stripes of another lane, in its order. The
+    /// chunks that were taken are taken again there. Returns the number of chunks.
+    pub fn move_to(&mut self, other: &mut Self) -> u64 {
+        let chunks = self.stripes.iter().map(Stripe::chunks_left).sum();
+        self.front += self.stripes.len() as u64;
+        self.taken = 0;
+        other.stripes.extend(self.stripes.drain(..).map(|mut stripe| {
+            stripe.take_back();
+            stripe
+        }));
+        chunks
     }
 }
 
@@ -142,6 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plans::channel_set::ChannelSet;
     use crate::plans::plan::ChunkPlan;
     use crate::plans::plan::tests::{member, plan};
 
@@ -155,7 +171,7 @@ mod tests {
             let mut queue = StripeQueue::sending(3);
             let mut chunks = VecDeque::new();
             for bytes in sizes {
-                let (_, stripe) = plan(bytes, 10, 0).stripes(1).next().unwrap();
+                let (_, stripe) = plan(bytes, 10, 0).stripes().next().unwrap();
                 queue.push(stripe);
                 chunks.extend((0..bytes).step_by(10).map(|at| (bytes, at, (bytes - at).min(10))));
             }
@@ -174,7 +190,8 @@ mod tests {
                     taken.extend(expected.zip(number));
                 } else if let Some(((message, _, bytes), number)) = taken.pop_front() {
                     prop_assert_eq!(queue.members(number)[0].bytes, message);
-                    queue.finish(bytes as u32, &mut done);
+                    queue.finish(&mut done);
+                    prop_assert_eq!(bytes, bytes.min(10));
                     finished += 1;
                     // All messages here have the same key, so that their chunks are noted together.
                     let [Finished::Parts { chunks, .. }] = done[..] else {
@@ -196,16 +213,17 @@ mod tests {
             bytes: 30,
             chunk_bytes: 30,
             first_channel: 0,
+            channels: ChannelSet::first(2),
             gathered: Some(MemoryType::Host),
         };
         let mut queue = StripeQueue::sending(3);
-        plan.stripes(2).for_each(|(_, stripe)| queue.push(stripe));
+        plan.stripes().for_each(|(_, stripe)| queue.push(stripe));
         let number = queue.take();
         assert!(queue.peek().is_none() && !queue.is_empty());
         assert_eq!(queue.members(number), members);
         let mut done = Vec::new();
-        queue.finish(30, &mut done);
-        queue.finish(30, &mut done);
+        queue.finish(&mut done);
+        queue.finish(&mut done);
         assert_eq!(done, [Finished::Together { sent_on: Some(3), members }]);
         assert!(queue.is_empty());
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use slotmap::Key;
+use tcpx_protocol::plans::channel_set::ChannelSet;
 use tcpx_protocol::plans::piece_cursor::{CutRules, Gathering, ListedSection, PieceCursor};
 use tcpx_protocol::plans::pieces::{Piece, Pieces};
 use tcpx_protocol::plans::plan::{Member, chunk_count};
@@ -52,7 +53,7 @@ impl AnnouncedSections {
     fn section(&self, direction: Direction) -> ListedSection {
         let Self { bytes, chunk_bytes, first_channel } = *self;
         let (op, transfer) = (OpKey::null(), TransferKey::null());
-        let channels = CHANNELS;
+        let channels = ChannelSet::first(CHANNELS);
         ListedSection { op, transfer, direction, bytes, chunk_bytes, first_channel, channels }
     }
 }
@@ -261,7 +262,7 @@ impl Sender {
             let mut plans = cursor.schedule(pieces, told.section(Direction::Send));
             let spare = &mut self.books.spare;
             while let Some(plan) = plans.next_plan(|| spare.pop().unwrap_or_default()) {
-                for (channel, stripe) in plan.stripes(CHANNELS) {
+                for (channel, stripe) in plan.stripes() {
                     self.lanes[usize::from(channel)].push(stripe);
                 }
             }
@@ -322,7 +323,7 @@ impl Receiver {
         let mut plans = cursor.schedule(pieces, told.section(Direction::Receive));
         let spare = &mut self.books.spare;
         while let Some(plan) = plans.next_plan(|| spare.pop().unwrap_or_default()) {
-            for (channel, stripe) in plan.stripes(CHANNELS) {
+            for (channel, stripe) in plan.stripes() {
                 self.lanes[usize::from(channel)].push(stripe);
             }
         }

@@ -19,6 +19,10 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         any_counts().prop_map(|credit| Frame::Open { credit }),
         Just(Frame::Ping),
         any_counts().prop_map(Frame::Pong),
+        any_counts().prop_map(Frame::Unpacked),
+        (any::<u16>(), any::<u64>())
+            .prop_map(|(channel, unpacked)| Frame::ChannelLost { channel, unpacked }),
+        (any::<u16>(), any::<u16>()).prop_map(|(lost, onto)| Frame::Redeal { lost, onto }),
         Just(Frame::Goodbye),
         Just(Frame::Closed),
         "\\PC{0,100}".prop_map(Frame::Abort),

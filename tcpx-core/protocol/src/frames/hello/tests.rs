@@ -93,6 +93,7 @@ fn both_ends_agree_on_the_same_values() {
         on_demand: false,
         eager: EagerTerms::OFF,
         note_bytes: 1 << 20,
+        keeps_chunks: false,
         is_encrypted: false,
     };
     assert_eq!(left.agree(&right), Ok(agreement));

@@ -9,6 +9,9 @@
 //! send. What leaves a channel first after a rest says nothing: a socket takes it before its NIC
 //! sends it. Small differences are chance, and do not count.
 
+use smallvec::SmallVec;
+
+use crate::plans::channel_set::ChannelSet;
 use crate::plans::plan::{ChunkPlan, chunk_count};
 
 /// Chunks for each channel that leave between two looks at what the channels have sent.
@@ -53,6 +56,8 @@ impl ChannelLoad {
 #[derive(Debug)]
 pub(in super::super) struct ChannelLoads {
     channels: Box<[ChannelLoad]>,
+    /// Channels that are not lost.
+    open: ChannelSet,
     chunk_bytes: u64,
     /// Least bytes of a chunk of a slow channel.
     shortest_chunk: u64,
@@ -72,6 +77,7 @@ impl ChannelLoads {
         let idle = ChannelLoad { bytes, since_rest, seen, sent, slowness: FASTEST };
         Self {
             channels: vec![idle; channels.into()].into(),
+            open: ChannelSet::first(channels),
             chunk_bytes: chunk_bytes.into(),
             shortest_chunk: shortest_chunk.into(),
             next: 0,
@@ -80,10 +86,41 @@ impl ChannelLoads {
         }
     }
 
+    /// Returns the channels that chunks are dealt to.
+    pub(in super::super) fn set(&self) -> ChannelSet {
+        self.open
+    }
+
+    fn open(&self) -> impl Iterator<Item = &ChannelLoad> + Clone {
+        let open = self.open;
+        (0..).zip(&self.channels).filter(move |(at, _)| open.has(*at)).map(|(_, load)| load)
+    }
+
+    /// Deals nothing more to a channel.
+    pub(in super::super) fn lose(&mut self, channel: u16) {
+        self.open = self.open.without(channel);
+        self.next = self.open.behind(channel, 0);
+    }
+
+    /// Returns the channels, those with the least to send first.
+    pub(in super::super) fn by_load(&self) -> impl Iterator<Item = u16> {
+        let mut channels: SmallVec<[u16; 8]> = self.open.iter().collect();
+        channels.sort_by_key(|channel| self.channels[usize::from(*channel)].bytes);
+        channels.into_iter()
+    }
+
+    /// Notes that what a lost channel had left goes to another one.
+    pub(in super::super) fn redealt(&mut self, lost: u16, onto: u16) {
+        if let Some(load) = self.channels.get_mut(usize::from(lost)) {
+            let bytes = std::mem::take(&mut load.bytes);
+            self.channels[usize::from(onto)].bytes += bytes;
+        }
+    }
+
     /// Notes that the channels have rested. Begins with the first channel again, among those with
     /// the least to send.
     pub(in super::super) fn rewind(&mut self) {
-        self.next = 0;
+        self.next = self.open.behind(0, 0);
         self.seen = 0;
         for channel in &mut self.channels {
             (channel.since_rest, channel.seen) = (0, 0);
@@ -93,7 +130,7 @@ impl ChannelLoads {
     /// Returns whether it matters which channel a chunk goes to: channels differ in what they have
     /// left to send by as much, or in how fast they are.
     pub(super) fn differ(&self) -> bool {
-        let loads = self.channels.iter().map(|channel| channel.bytes);
+        let loads = self.open().map(|channel| channel.bytes);
         let (least, most) = (loads.clone().min(), loads.max());
         self.are_unequal
             || most.zip(least).is_some_and(|(most, least)| most - least >= self.chunk_bytes)
@@ -126,7 +163,7 @@ impl ChannelLoads {
         let order = |channel: &u16| (load(*channel).slowness, load(*channel).ahead(held));
         let Some(fastest) = self.channels_in_turn().min_by_key(order) else { return first };
         let (slow, fast) = (load(first), load(fastest));
-        let as_fast = self.channels.iter().filter(|it| it.slowness == fast.slowness).count();
+        let as_fast = self.open().filter(|it| it.slowness == fast.slowness).count();
         let end_of = |channel: &ChannelLoad, bytes: u64| {
             channel.ahead(held).saturating_add(bytes).saturating_mul(channel.slowness)
         };
@@ -146,10 +183,10 @@ impl ChannelLoads {
         share.clamp(self.shortest_chunk.min(self.chunk_bytes), self.chunk_bytes)
     }
 
-    /// Returns all channels in their turn, from the next one on.
+    /// Returns the channels in their turn, from the next one on.
     fn channels_in_turn(&self) -> impl Iterator<Item = u16> {
-        let (next, channels) = (self.next, self.channels.len() as u16);
-        (0..channels).map(move |step| (next + step) % channels)
+        let (next, open) = (self.next, self.open);
+        (0..open.count()).map(move |step| open.behind(next, step.into()))
     }
 
     /// Returns the channel of the first of this many bytes, which [`first`](Self::first) names;
@@ -162,17 +199,15 @@ impl ChannelLoads {
 
     /// Has what is scheduled next begin behind the last of this many bytes.
     pub(in super::super) fn go_behind(&mut self, channel: u16, bytes: u64, chunk_bytes: u32) {
-        let behind = u64::from(channel) + chunk_count(bytes, chunk_bytes);
-        self.next = (behind % self.channels.len() as u64) as u16;
+        self.next = self.open.behind(channel, chunk_count(bytes, chunk_bytes));
     }
 
     /// Notes that the chunks of a plan were dealt to their channels.
     pub(in super::super) fn dealt(&mut self, plan: &ChunkPlan) {
-        let channels = self.channels.len();
         for chunk in 0..chunk_count(plan.bytes, plan.chunk_bytes) {
             let left = plan.bytes - chunk * u64::from(plan.chunk_bytes);
-            let channel = (usize::from(plan.first_channel) + chunk as usize) % channels;
-            self.channels[channel].bytes += left.min(plan.chunk_bytes.into());
+            let channel = plan.channels.behind(plan.first_channel, chunk);
+            self.channels[usize::from(channel)].bytes += left.min(plan.chunk_bytes.into());
         }
     }
 
@@ -186,9 +221,10 @@ impl ChannelLoads {
         let before = channel.since_rest;
         channel.since_rest = before.saturating_add(bytes);
         let counted = channel.since_rest.max(held) - before.max(held);
-        let most = self.channels.iter().map(|channel| channel.seen).max().unwrap_or_default();
-        let mut all_send = true;
-        for idle in self.channels.iter_mut().filter(|channel| channel.bytes == 0) {
+        let most = self.open().map(|channel| channel.seen).max().unwrap_or_default();
+        let (open, mut all_send) = (self.open, true);
+        let is_idle = |(at, load): &(u16, &mut ChannelLoad)| open.has(*at) && load.bytes == 0;
+        for (_, idle) in (0..).zip(&mut self.channels).filter(is_idle) {
             all_send = false;
             idle.seen = most.min(idle.seen.saturating_add(counted / CREDITED));
         }
@@ -198,7 +234,7 @@ impl ChannelLoads {
             channel.seen = channel.seen.saturating_add(counted);
         }
         self.seen = self.seen.saturating_add(counted);
-        if self.seen >= CHUNKS_SEEN * self.chunk_bytes * self.channels.len() as u64 {
+        if self.seen >= CHUNKS_SEEN * self.chunk_bytes * u64::from(self.open.count()) {
             self.compare();
         }
     }
@@ -210,7 +246,7 @@ impl ChannelLoads {
             channel.sent = channel.sent.saturating_add(channel.seen);
             channel.seen = 0;
         }
-        let most = self.channels.iter().map(|channel| channel.sent).max().unwrap_or_default();
+        let most = self.open().map(|channel| channel.sent).max().unwrap_or_default();
         for channel in &mut self.channels {
             let slowness = most.saturating_mul(FASTEST) / channel.sent.max(1);
             channel.slowness = match slowness {
@@ -219,7 +255,8 @@ impl ChannelLoads {
             };
             channel.sent /= 2;
         }
-        self.are_unequal = self.channels.iter().any(|channel| channel.slowness > FASTEST);
+        let are_unequal = self.open().any(|channel| channel.slowness > FASTEST);
+        self.are_unequal = are_unequal;
     }
 }
 

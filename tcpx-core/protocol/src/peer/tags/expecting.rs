@@ -20,7 +20,9 @@ impl Tags {
         let (first_channel, chunk_bytes) = (*first_channel, *chunk_bytes);
         let (offset, bytes, gathered) = (*offset, *bytes, None);
         cx.messages.received += recvs.len() as u64;
-        let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered };
+        let channels = cx.losses.receives;
+        let plan =
+            ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, channels, gathered };
         cx.deferral.receive_chunks(plan, &mut cx.actions)
     }
 

@@ -140,6 +140,9 @@ impl Driver {
                     ensure!(self.is_open, "credit before it is up");
                     self.credit = Some(chunks);
                 }
+                Action::Unpacked(chunks) => self.note_unpacked(&chunks),
+                Action::CloseChannel { channel, .. } => self.begin_to_close(channel)?,
+                Action::Redeal { direction, lost, onto } => self.redeal(direction, lost, onto)?,
                 Action::PrepareStaging { channel, memory } => {
                     self.prepare_staging(channel, memory)?;
                 }
@@ -292,7 +295,7 @@ impl Driver {
             Direction::Send => &mut self.sending,
             Direction::Receive => &mut self.receiving,
         };
-        for (channel, stripe) in plan.stripes(self.setting.channels) {
+        for (channel, stripe) in plan.stripes() {
             if let (Direction::Receive, Some(bounce)) = (direction, &mut self.bounce) {
                 bounce.expect(channel, stripe.chunks_left());
             }

@@ -10,6 +10,9 @@ impl Driver {
     /// Sends the oldest chunk of a channel. Returns false when there is none, or no room for it.
     pub(super) fn send_chunk(&mut self, channel: usize) -> Result<bool, String> {
         let sent = self.sent_counts[channel];
+        if self.kept[channel].is_lost {
+            return Ok(false);
+        }
         if self.credit.as_ref().is_some_and(|credit| sent >= credit[channel]) {
             return Ok(false);
         }
@@ -30,15 +33,11 @@ impl Driver {
     /// Lets the end learn that the oldest chunk of a channel is sent. Returns false when there is
     /// none.
     pub(super) fn end_send(&mut self, channel: usize) -> Result<bool, String> {
-        let Some((bytes, is_long)) = self.unfinished[channel].pop_front() else {
+        if self.kept[channel].sent >= self.sent_counts[channel] {
             return Ok(false);
-        };
-        if is_long {
-            self.long_under_way -= u64::from(bytes);
         }
-        let mut done = Vec::new();
-        self.sending[channel].finish(bytes, &mut done);
-        self.finished(done)?;
+        self.kept[channel].sent += 1;
+        self.finish_sends(channel)?;
         Ok(true)
     }
 
@@ -78,12 +77,12 @@ impl Driver {
     pub(super) fn consume_chunk(&mut self, channel: usize) -> Result<bool, String> {
         let Some(chunk) = self.arrived[channel].pop_front() else { return Ok(false) };
         self.check_chunk_touches(&chunk)?;
-        let bytes = chunk.iter().map(|piece| piece.bytes).sum::<u64>();
+        self.kept[channel].consumed += 1;
         if let Some(bounce) = &mut self.bounce {
             bounce.consume(channel);
         }
         let mut done = Vec::new();
-        self.receiving[channel].finish(bytes as u32, &mut done);
+        self.receiving[channel].finish(&mut done);
         self.finished(done)?;
         Ok(true)
     }

@@ -31,6 +31,7 @@ pub(super) const SETTING: Setting = Setting {
     link_is_full: false,
     one_sided: AMPLE,
     kept: KEEPS_ALL,
+    keeps_chunks: false,
     sends_end_late: false,
     on_demand: false,
 };

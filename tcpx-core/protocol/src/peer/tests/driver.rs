@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::credit::Bounce;
 use super::exporting::{Exporting, Notes};
 use super::interleavings::tally::Seen;
+use super::losing::Kept;
 use super::payload::{Came, Chunk, Landed, Messages, Payload, check_place};
 use super::requests::Requests;
 use super::revocations;
@@ -96,8 +97,10 @@ pub(super) struct Driver {
     pub(super) begins_section: bool,
     /// Chunks that were sent, by channel, and have not arrived.
     pub(super) sent: Vec<VecDeque<Chunk>>,
-    /// Bytes of chunks that were sent while the end does not know of it, by channel.
+    /// Bytes of chunks that were sent and whose sends are not done, by channel.
     pub(super) unfinished: Vec<VecDeque<(u32, bool)>>,
+    /// What is known of each channel of its chunks and of its loss.
+    pub(super) kept: Vec<Kept>,
     /// Number of chunks sent so far, by channel.
     pub(super) sent_counts: ChunkCounts,
     /// Chunks that are expected, by channel.
@@ -137,6 +140,7 @@ fn opening(setting: &Setting) -> Opening {
         peer_progresses: setting.has_progress_thread,
         eager: setting.eager,
         note_bytes: setting.one_sided.note_bytes,
+        keeps_chunks: setting.keeps_chunks,
         is_encrypted: false,
         on_demand: setting.on_demand,
     };
@@ -171,6 +175,7 @@ impl Driver {
             sending: (0..channels as u16).map(StripeQueue::sending).collect(),
             sent: vec![VecDeque::new(); channels],
             unfinished: vec![VecDeque::new(); channels],
+            kept: vec![Kept::default(); channels],
             sent_counts: SmallVec::from_elem(0, channels),
             arrived_counts: vec![0; channels],
             arrived: vec![VecDeque::new(); channels],
@@ -277,6 +282,10 @@ impl Driver {
         self.act()?;
         self.input(|protocol| moved |= protocol.handle_round())?;
         self.check_lists()?;
+        for channel in 0..self.kept.len() {
+            moved |= self.finish_sends(channel)?;
+        }
+        moved |= self.report_unpacked()?;
         if let Some(credit) = self.bounce.as_mut().filter(|_| self.is_open).and_then(Bounce::renew)
         {
             self.input(|protocol| protocol.handle_credit(credit))?;

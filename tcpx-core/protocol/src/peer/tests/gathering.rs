@@ -30,6 +30,7 @@ fn up_with(channels: u16, staging: u16, tuning: Tuning) -> Pair {
         link_is_full: false,
         one_sided: AMPLE,
         kept: KEEPS_ALL,
+        keeps_chunks: false,
         sends_end_late: false,
         on_demand: false,
     };

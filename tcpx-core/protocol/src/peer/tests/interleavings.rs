@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tcpx_testkit::Random;
 
-use super::driver::{CHUNK_BYTES, Check, Over, ensure};
+use super::driver::{CHUNK_BYTES, Check, Driver, Over, ensure};
 use super::pair::{ENDS, Pair};
 use super::setting::{DEAL_AT_ONCE, FlowSetting, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::{EagerOffer, EagerTerms};
@@ -35,6 +35,11 @@ struct Story {
     /// Whether something happened after which operations may be lost: a cut, a failed comm, a leave
     /// too early.
     was_disturbed: bool,
+}
+
+/// Returns whether both ends have lost a channel, and no other was left.
+fn has_no_channel_left(end: &Driver) -> bool {
+    matches!(end.over, Some(Over::Said(Ending::NoChannelLeft(_))))
 }
 
 /// Returns an offer of the small messages that an end takes on the link.
@@ -67,7 +72,7 @@ fn agreed(random: &mut Random) -> OneSidedTerms {
 /// them.
 fn setting(
     random: &mut Random,
-    (channels, on_demand): (u16, bool),
+    (channels, on_demand, keeps_chunks): (u16, bool, bool),
     offers: [EagerOffer; 2],
     agreed: OneSidedTerms,
     own: FlowSetting,
@@ -109,13 +114,15 @@ fn setting(
             FlowSetting { bytes: 0, usual: 1, ..own },
             FlowSetting { bytes: 1000, usual: 3, ..own },
         ]),
+        keeps_chunks,
         sends_end_late: random.one_in(2),
         on_demand,
     }
 }
 
 fn conversation(random: &mut Random) -> Pair {
-    let channels = (1 + random.below(3) as u16, random.one_in(3));
+    let (count, on_demand) = (1 + random.below(3) as u16, random.one_in(3));
+    let channels = (count, on_demand, count > 1 && random.one_in(2));
     let [left, right] = ENDS.map(|_| offer(random));
     let agreed = agreed(random);
     // What is a peer's own, both ends know.
@@ -155,7 +162,7 @@ impl Story {
 
     /// Makes one step at one end.
     fn step(&mut self, end: usize) -> Check {
-        match self.random.below(66) {
+        match self.random.below(70) {
             0..=9 => self.post(end),
             10..=13 => self.cancel(end),
             14..=22 => {
@@ -213,7 +220,13 @@ impl Story {
                 }
                 Ok(())
             }
-            46.. => self.step_request(end),
+            46..=48 => {
+                let channel = self.random.below(self.pair.ends[end].sent.len());
+                self.write_down(format!("{end} closes channel {channel} if it is lost"));
+                self.pair.ends[end].close_channel(channel).map(drop)
+            }
+            49 if self.random.one_in(2) => self.lose_channel(end),
+            50.. => self.step_request(end),
             _ => Ok(()),
         }
     }
@@ -231,6 +244,28 @@ impl Story {
             .collect();
         self.write_down(format!("{end} posts {direction:?} {messages:?}"));
         self.pair.ends[end].post(direction, &messages)
+    }
+
+    /// Loses a channel at one end or at both, with what is under way on it.
+    fn lose_channel(&mut self, end: usize) -> Check {
+        let driver = &self.pair.ends[end];
+        let channels = driver.kept.len();
+        let is_known = driver.kept.iter().any(|kept| kept.is_lost);
+        if !driver.setting.keeps_chunks || is_known && !self.random.one_in(3) {
+            return Ok(());
+        }
+        let channel = self.random.below(channels);
+        let still_arrive = ENDS.map(|_| self.random.pick(&[0, 0, 1, 2, 1000]));
+        self.write_down(format!("channel {channel} goes down, and {end} learns of it"));
+        self.pair.take_down(channel, still_arrive);
+        self.pair.ends[end].fail_channel(channel)?;
+        self.was_disturbed |= self.pair.ends[end].over == Some(Over::ByDriver);
+        if self.random.one_in(3) && !self.was_disturbed {
+            self.write_down("so does the other end".into());
+            self.pair.ends[1 - end].fail_channel(channel)?;
+            self.was_disturbed |= self.pair.ends[1 - end].over == Some(Over::ByDriver);
+        }
+        Ok(())
     }
 
     fn cancel(&mut self, end: usize) -> Check {
@@ -272,6 +307,7 @@ impl Story {
             self.pair.ends[end].input(|protocol| protocol.handle_named())?;
         }
         self.pair.settle()?;
+        self.was_disturbed |= self.pair.ends.iter().any(has_no_channel_left);
         if !self.was_disturbed {
             self.pair.check_at_rest()?;
         }
@@ -282,6 +318,7 @@ impl Story {
         }
         self.leave(1 - first)?;
         self.pair.settle()?;
+        self.was_disturbed |= self.pair.ends.iter().any(has_no_channel_left);
         self.pair.check_end(self.was_disturbed)?;
         let parted = Over::Said(Ending::Goodbye);
         let is_parted = ENDS.iter().all(|end| self.pair.ends[*end].over == Some(parted.clone()));

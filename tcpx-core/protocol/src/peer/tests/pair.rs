@@ -147,7 +147,12 @@ impl Pair {
     /// Delivers the oldest chunk that was sent on a channel to an end, if the end expects it by
     /// now.
     pub(super) fn receive_chunk(&mut self, end: usize, channel: usize) -> Result<bool, String> {
-        if self.ends[1 - end].sent[channel].is_empty() {
+        let is_lost = self.ends[end].kept[channel].is_lost;
+        if is_lost || self.ends[1 - end].sent[channel].is_empty() {
+            return Ok(false);
+        }
+        let is_expected = self.ends[end].receiving[channel].peek().is_some();
+        if !is_expected || !self.ends[1 - end].kept[channel].arrives() {
             return Ok(false);
         }
         let Some(expected) = self.ends[end].receive_chunk(channel)? else { return Ok(false) };
@@ -268,6 +273,7 @@ impl Pair {
                     moved |= self.send_chunk(end, channel)?;
                     moved |= self.receive_chunk(end, channel)?;
                     moved |= self.consume_chunk(end, channel)?;
+                    moved |= self.ends[end].close_channel(channel)?;
                 }
                 moved |= self.ends[end].take_notes(usize::MAX)?;
                 self.check_requests()?;

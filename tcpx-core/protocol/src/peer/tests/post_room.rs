@@ -27,6 +27,7 @@ fn up() -> PeerProtocol {
         peer_progresses: true,
         eager: EagerTerms::OFF,
         note_bytes: AMPLE.note_bytes,
+        keeps_chunks: false,
         is_encrypted: false,
         on_demand: false,
     };

@@ -66,6 +66,7 @@ fn setting(random: &mut Random, eager: Eager, channels: u16, on_demand: bool) ->
             // Most receives are announced later than they are posted.
             FlowSetting { bytes: 0, least: 256, usual: 2, ..KEEPS_ALL },
         ]),
+        keeps_chunks: false,
         sends_end_late: random.one_in(2),
         on_demand,
         ..SETTING

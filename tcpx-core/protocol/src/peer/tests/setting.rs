@@ -89,6 +89,8 @@ pub(super) struct Setting {
     pub(super) kept: FlowSetting,
     /// Whether channels are made when something needs them.
     pub(super) on_demand: bool,
+    /// Whether chunks are kept until the other end has unpacked them.
+    pub(super) keeps_chunks: bool,
     /// Whether it learns only later that a chunk is sent.
     pub(super) sends_end_late: bool,
 }

@@ -47,6 +47,7 @@ impl Lone {
             peer_progresses: false,
             eager: EagerTerms::OFF,
             note_bytes: AMPLE.note_bytes,
+            keeps_chunks: false,
             is_encrypted: false,
             on_demand: false,
         };

@@ -99,7 +99,7 @@ impl End {
                 let apart = members.windows(2).all(|pair| !pair[0].is_followed_by(&pair[1]));
                 prop_assert!(apart, "neighbours are one member");
             }
-            for (channel, mut stripe) in plan.stripes(section.channels) {
+            for (channel, mut stripe) in plan.stripes() {
                 while let Some(range) = stripe.peek() {
                     prop_assert!(range.bytes > 0 && range.bytes <= section.chunk_bytes);
                     let chunk = bytes_of(&self.places, &members, is_shared, range)?;
@@ -153,7 +153,7 @@ fn section(bytes: u64, chunk_bytes: u32, first_channel: u16, channels: u16) -> L
         bytes,
         chunk_bytes,
         first_channel,
-        channels,
+        channels: ChannelSet::first(channels),
     }
 }
 

@@ -30,6 +30,11 @@ impl<'a> Bytes<'a> {
         self.0.split_off_first().copied().unwrap_or_default()
     }
 
+    /// Returns a channel, or one more than there are.
+    pub(super) fn channel(&mut self) -> u16 {
+        u16::from(self.next()) % (CHANNELS + 1)
+    }
+
     fn bool(&mut self) -> bool {
         self.next() & 1 == 1
     }
@@ -144,7 +149,7 @@ impl<'a> Bytes<'a> {
 
     fn section(&mut self, names: &[u64]) -> Frame {
         let recv = self.name(names);
-        let first_channel = u16::from(self.next()) % (CHANNELS + 1);
+        let first_channel = self.channel();
         let chunk_bytes = if self.bool() { CHUNK_BYTES } else { self.next().into() };
         let (offset, bytes) = (self.number(), self.number());
         let recvs = Names::from_slice(&[recv]);

@@ -78,6 +78,7 @@ impl Prey {
             peer_progresses: true,
             eager,
             note_bytes: NOTE_BYTES,
+            keeps_chunks: flags.count_ones().is_multiple_of(2),
             is_encrypted: false,
             on_demand: has(7),
         };
@@ -166,6 +167,21 @@ impl Prey {
                     let left = self.protocol.handle_disconnect();
                     self.is_over |= matches!(left, Leaving::NobodyThere);
                 }
+                1 => {
+                    let unpacked = bytes.next().into();
+                    self.hear(Frame::ChannelLost { channel: bytes.channel(), unpacked });
+                }
+                2 => {
+                    let (lost, onto) = (bytes.channel(), bytes.channel());
+                    self.hear(Frame::Redeal { lost, onto });
+                }
+                3 => {
+                    let chunks = (0..CHANNELS).map(|_| bytes.next().into()).collect();
+                    self.hear(Frame::Unpacked(chunks));
+                }
+                4 => {
+                    self.protocol.handle_channel_failed(bytes.channel());
+                }
                 _ => {
                     self.taken = self.noted - self.kept_cost();
                     self.protocol.handle_notes_taken(self.taken);
@@ -232,14 +248,14 @@ impl Prey {
             Direction::Receive => &mut self.receiving,
         };
         let lane = &mut lanes[usize::from(channel) % usize::from(CHANNELS)];
-        let Some((stripe, range)) = lane.peek() else { return };
+        let Some((stripe, _)) = lane.peek() else { return };
         for member in stripe.members() {
             let (at, bytes) = (member.span.address, member.bytes);
             self.memory.check(member.transfer, at, bytes, direction, false);
         }
         lane.take();
         let mut done = Vec::new();
-        lane.finish(range.bytes, &mut done);
+        lane.finish(&mut done);
         done.into_iter().for_each(|finished| self.protocol.handle_finished(finished));
     }
 
@@ -277,7 +293,7 @@ impl Prey {
             Direction::Send => &mut self.sending,
             Direction::Receive => &mut self.receiving,
         };
-        for (channel, stripe) in plan.stripes(CHANNELS) {
+        for (channel, stripe) in plan.stripes() {
             lanes[usize::from(channel)].push(stripe);
         }
     }
@@ -320,6 +336,18 @@ impl Prey {
                 }
                 Action::SendChunks(plan) => self.schedule(plan, Direction::Send),
                 Action::ReceiveChunks(plan) => self.schedule(plan, Direction::Receive),
+                Action::CloseChannel { channel, .. } => {
+                    self.protocol.handle_channel_closed(channel, 0);
+                }
+                Action::Redeal { direction, lost, onto } => {
+                    let lanes = match direction {
+                        Direction::Send => &mut self.sending,
+                        Direction::Receive => &mut self.receiving,
+                    };
+                    let pair = [lost, onto].map(usize::from);
+                    let [lost, onto] = lanes.get_disjoint_mut(pair).expect("they are two");
+                    lost.move_to(onto);
+                }
                 Action::CountSent => {
                     let counts: ChunkCounts = SmallVec::from_elem(0, CHANNELS.into());
                     self.protocol.handle_sent(counts);
@@ -339,6 +367,7 @@ impl Prey {
                 | Action::Connect(_)
                 | Action::Open
                 | Action::Credit(_)
+                | Action::Unpacked(_)
                 | Action::Refused(_)
                 | Action::Complete(_, None) => {}
             }

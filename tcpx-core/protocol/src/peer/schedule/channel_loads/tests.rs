@@ -16,7 +16,9 @@ fn deal(loads: &mut ChannelLoads, bytes: u64) -> u16 {
     let first_channel = loads.take(bytes, CHUNK);
     let members = Members::Many(Vec::new());
     let (offset, chunk_bytes, gathered) = (0, CHUNK, None);
-    loads.dealt(&ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, gathered });
+    let channels = loads.set();
+    let plan = ChunkPlan { members, offset, bytes, chunk_bytes, first_channel, channels, gathered };
+    loads.dealt(&plan);
     first_channel
 }
 
@@ -221,8 +223,15 @@ fn next(loads: &mut ChannelLoads, left: u64, is_last: bool) -> Vec<(u16, u64)> {
     let channels = loads.channels.len() as u16;
     loads.go_behind(channel, bytes, chunk);
     let (members, offset, gathered) = (Members::Many(Vec::new()), 0, None);
-    let plan =
-        ChunkPlan { members, offset, bytes, chunk_bytes: chunk, first_channel: channel, gathered };
+    let plan = ChunkPlan {
+        members,
+        offset,
+        bytes,
+        chunk_bytes: chunk,
+        first_channel: channel,
+        channels: loads.set(),
+        gathered,
+    };
     loads.dealt(&plan);
     let chunk = u64::from(chunk);
     let chunks = (0..bytes.div_ceil(chunk))

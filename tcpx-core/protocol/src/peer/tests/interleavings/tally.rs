@@ -96,6 +96,9 @@ fn frame_name(frame: &Frame) -> &'static str {
         Frame::Abort(_) => "Abort",
         Frame::Credit { what: CreditKind::Chunks, .. } => "Credit",
         Frame::Credit { .. } => "MaySend",
+        Frame::Unpacked(_) => "Unpacked",
+        Frame::ChannelLost { .. } => "ChannelLost",
+        Frame::Redeal { .. } => "Redeal",
         Frame::Offer(Offer::Eager { .. }) => "Ahead",
         Frame::Offer(Offer::Note { .. }) => "Note",
         Frame::Offer(Offer::Write { way: WriteWay::Inline(_), .. }) => "WriteInline",
@@ -153,9 +156,9 @@ const STAGES: [&str; 4] = ["Connecting", "Up", "Leaving", "Parting"];
 
 /// All that a frame may be about, by the names of [`frame_name`].
 #[rustfmt::skip]
-const FRAMES: [&str; 32] = [
-    "Handles", "Open", "Ping", "Pong", "Goodbye", "Closed", "Abort", "Credit", "MaySend", "Ahead",
-    "Note", "WriteInline", "Write", "Announce", "Grant", "Read", "Together", "Section", "Chunks",
+const FRAMES: [&str; 35] = [
+    "Handles", "Open", "Ping", "Pong", "Goodbye", "Closed", "Abort", "Credit", "MaySend", "Unpacked",
+    "ChannelLost", "Redeal", "Ahead", "Note", "WriteInline", "Write", "Announce", "Grant", "Read", "Together", "Section", "Chunks",
     "Deliver", "Part", "Taken", "Answer", "Withdrawn", "OtherSize", "Refused", "Stopped", "Cancel",
     "Halt", "MoreOfList", "List", "Forget",
 ];
@@ -184,13 +187,13 @@ type Known = (&'static [&'static str], &'static [&'static str], &'static str);
 #[rustfmt::skip]
 const NEVER: [Known; 11] = [
     (&["Connecting"], &[
-        "Goodbye", "Closed", "Credit", "Ahead", "Note", "WriteInline", "Write", "Announce", "Grant",
+        "Goodbye", "Closed", "Credit", "Unpacked", "ChannelLost", "Redeal", "Ahead", "Note", "WriteInline", "Write", "Announce", "Grant",
         "Read", "Together", "Section", "Chunks", "Deliver", "Part", "Taken", "Answer", "Withdrawn",
         "OtherSize", "Refused", "Stopped", "Cancel", "Halt", "MoreOfList", "List", "Forget",
     ], "its peer says that when it is up: after both have said that they are open"),
     (&["Up", "Leaving"], &["Closed"], "a peer closes its sends when both have said goodbye"),
     (&["Parting"], &[
-        "Handles", "Open", "Goodbye", "Credit", "MaySend", "Ahead", "Note", "WriteInline", "Write",
+        "Handles", "Open", "Goodbye", "Credit", "MaySend", "Redeal", "Ahead", "Note", "WriteInline", "Write",
         "Announce", "Grant", "Read", "Together", "Section", "Chunks", "Deliver", "Part", "Taken",
         "Answer", "Withdrawn", "OtherSize", "Refused", "Cancel", "Halt", "MoreOfList", "List",
         "Forget",
