@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the transfers of programs that use NIXL, unmodified and in two processes on this machine's CPU, over TCPX, TCPX encrypted,
-# emulated memory of a GPU, and UCX: LMCache's channel `nixl`.
+# emulated memory of a GPU, and UCX: LMCache's channel `nixl`, and SGLang's managers of caches.
 #
 # usage: tools/scripts/nixl-programs.sh [--plugin FOLDER] [TEST...]
 #   --plugin FOLDER  has libplugin_TCPX.so; without it, cargo builds it
-#   TEST             of tcpx, encrypted, emulated_gpu and ucx (default: all)
+#   TEST             of tcpx, encrypted, emulated_gpu (LMCache alone) and ucx (default: all)
 #
 # Needs Linux on x86-64, Python 3.12, and the first time the package index: 6 GB on disk. What cannot be installed is skipped, with
 # the reason.
@@ -13,11 +13,12 @@ cd "$(dirname "$0")/../.."
 . tools/scripts/usage.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 environment=$target/nixl-programs
-# Of what LMCache asks for, what its channel imports on a CPU.
-wanted="torch==2.15.0 numpy<=2.2.6 aiofiles aiohttp blake3 cachetools msgspec numba opentelemetry-api prometheus_client
-    psutil py-cpuinfo pyyaml pyzmq requests setuptools<81 sortedcontainers"
+# Of what LMCache and SGLang ask for, what these parts of them import on a CPU.
+wanted="torch==2.15.0 torchvision==0.29.2 numpy<=2.2.6 aiofiles aiohttp apache-tvm-ffi blake3 cachetools compressed-tensors dill
+    fastapi gguf ipython msgspec numba opentelemetry-api orjson pillow prometheus_client psutil py-cpuinfo pybase64 pydantic
+    pyyaml pyzmq requests sentencepiece setuptools<81 sortedcontainers transformers uvicorn uvloop"
 # Without what they need for GPUs: torch has that too.
-alone="lmcache==0.5.6 nixl==1.5.1 nixl-cu13==1.5.1"
+alone="lmcache==0.5.6 sglang==0.5.23 nixl==1.5.1 nixl-cu13==1.5.1"
 
 plugin=
 if [[ ${1:-} == --plugin ]]; then
@@ -50,7 +51,7 @@ install() {
 }
 
 if [[ $(cat "$environment/complete" 2>/dev/null) != "$wanted $alone" ]] && ! install; then
-    echo "skipped: LMCache cannot be installed"
+    echo "skipped: LMCache and SGLang cannot be installed"
     exit 0
 fi
 if [[ -z $plugin ]]; then
@@ -64,10 +65,15 @@ for variable in "${!TCPX_@}"; do unset "$variable"; done
 export CUDA_VISIBLE_DEVICES='' LMCACHE_LOG_LEVEL=ERROR NIXL_LOG_LEVEL=${NIXL_LOG_LEVEL:-ERROR} PYTHONDONTWRITEBYTECODE=1
 (($#)) || set -- tcpx encrypted emulated_gpu ucx
 for test in "$@"; do
-    if [[ $test == ucx ]]; then
-        # NIXL's own folder has it.
-        env -u NIXL_PLUGIN_DIR UCX_TLS=tcp "$environment/bin/python" bindings/nixl/tests/lmcache_channel.py "$test"
-    else
-        NIXL_PLUGIN_DIR=$plugin "$environment/bin/python" bindings/nixl/tests/lmcache_channel.py "$test"
-    fi
+    for program in lmcache_channel sglang_caches; do
+        # Not tried of SGLang.
+        [[ $program/$test != sglang_caches/emulated_gpu ]] || continue
+        echo "-- $program"
+        if [[ $test == ucx ]]; then
+            # NIXL's own folder has it.
+            env -u NIXL_PLUGIN_DIR UCX_TLS=tcp "$environment/bin/python" -W ignore "bindings/nixl/tests/$program.py" "$test"
+        else
+            NIXL_PLUGIN_DIR=$plugin "$environment/bin/python" -W ignore "bindings/nixl/tests/$program.py" "$test"
+        fi
+    done
 done

@@ -227,7 +227,7 @@ const STEPS: &[TestStep] = &[
     step(
         "nixl-programs",
         Tier::Nightly,
-        "LMCache's channel over NIXL on a CPU: TCPX, encrypted, emulated GPUs, and UCX",
+        "LMCache's channel and SGLang's caches over NIXL on a CPU: TCPX, encrypted, and UCX",
         "tools/scripts/nixl-programs.sh",
     ),
     step(
