@@ -22,7 +22,7 @@ if ((${#targets[@]} == 0)); then
 fi
 
 triple=$(rustc -vV | sed -n 's/^host: //p')
-flags="--cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1 -Cpasses=sancov-module"
+flags="--cfg fuzzing -Cdebug-assertions -Coverflow-checks -Cpasses=sancov-module"
 for option in level=4 inline-8bit-counters pc-table trace-compares; do
     flags+=" -Cllvm-args=-sanitizer-coverage-$option"
 done
@@ -35,6 +35,8 @@ if rustc --version | grep -q nightly; then
 else
     echo "$(rustc --version) is no nightly toolchain: fuzzing without AddressSanitizer"
 fi
+# For a short run the build takes most of the time.
+if ((seconds < 60)); then export CARGO_PROFILE_RELEASE_OPT_LEVEL=1; fi
 # A --target keeps the flags away from build scripts and macros.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/fuzz/target}
 RUSTFLAGS=$flags cargo build --manifest-path fuzz/Cargo.toml --release --target "$triple" --bins
