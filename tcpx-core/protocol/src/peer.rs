@@ -14,7 +14,7 @@
 //!
 //! A folder is a room: code outside does not change what its type owns.
 //!
-//! - `action`: actions that the protocol asks of its driver.
+//! - `action`: actions that the protocol asks of its driver. `violation`: breaches by the peer.
 //! - `program`: inputs of the program. `frames`: dispatch of the peer's frames. `planning`: plans,
 //!   and counts of chunks that have moved. `scheduling`: sections of messages, at both ends.
 //!   `leaving`: goodbyes of both ends. `keeping`: limits of what an end makes the other one keep,
@@ -59,6 +59,7 @@ mod sections;
 pub mod tags;
 #[cfg(test)]
 mod tests;
+pub mod violation;
 
 use std::time::{Duration, Instant};
 

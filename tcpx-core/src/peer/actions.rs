@@ -205,7 +205,7 @@ impl Connection {
             let window = options.send_window;
             let mut lane = SendLane::new(id, key, channel, comm, window, step_bytes);
             if self.protocol.agreement().keeps_chunks {
-                lane.keep_chunks();
+                lane.set_unpacked(0);
             }
             self.send_lanes.push(lane);
         }

@@ -9,10 +9,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tcpx_cuda::CudaError;
+use tcpx_protocol::plans::plan::Member;
 use tcpx_rx::UnpackDescriptor;
 use tcpx_unpack::{Ticket, Unpack, UnpackError};
 
-use super::job::{EMPTY_JOB, JOBS_PER_SUBMIT, Job, JobList};
+use super::descriptor_splitter::DescriptorSplitter;
+use super::job::{EMPTY_JOB, JOBS_PER_SUBMIT, Job, JobLabel, JobList};
 use crate::stats::watch::pages::PageUse;
 
 /// Longest time for which an unpacker may have no room.
@@ -118,6 +120,26 @@ impl Batch {
     ) {
         let added = self.filling.push(job, descriptors);
         self.pages.note(added);
+    }
+
+    /// Adds the messages that share a chunk, those whose destinations are neighbours together.
+    pub(crate) fn push_messages(
+        &mut self,
+        chunk: Job,
+        members: &[Member],
+        descriptors: &[UnpackDescriptor],
+    ) {
+        let mut splitter = DescriptorSplitter::new(descriptors);
+        let follows =
+            |left: &Member, right: &Member| right.span.address == left.span.address + left.bytes;
+        for neighbours in members.chunk_by(follows) {
+            let Some(first) = neighbours.first() else { continue };
+            let dst_bytes = neighbours.iter().map(|member| member.bytes).sum();
+            let registration = first.span.registration;
+            let label = JobLabel { registration, tag: first.tag, ..chunk.label };
+            let job = Job { dst: first.span.address, dst_bytes, label, ..chunk };
+            self.push(job, splitter.next(dst_bytes));
+        }
     }
 
     /// Adds segments that are copied together to be sent: `bounce` is where they lie, `dst` where

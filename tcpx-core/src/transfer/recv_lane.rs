@@ -14,7 +14,6 @@ use tcpx_rx::{UnpackDescriptor, merge_neighbours};
 use tcpx_sys::MAX_UNPACK_ENTRIES;
 
 use super::batch::{Batch, BatchNumber};
-use super::descriptor_splitter::DescriptorSplitter;
 use super::job::{Job, JobLabel};
 use super::lost_lane::LostLane;
 use super::window::{LaneStep, StepBudget, Window};
@@ -289,7 +288,7 @@ impl RecvLane {
         let number = batch.number_for(job.dst_bytes);
         match members {
             [_] => batch.push(job, self.descriptors.iter().copied()),
-            _ => push_messages(job, members, &self.descriptors, batch),
+            _ => batch.push_messages(job, members, &self.descriptors),
         }
         Ok(number)
     }
@@ -402,24 +401,4 @@ impl RecvLane {
 fn lie_apart(members: &[Member]) -> bool {
     let is_host = members.first().is_some_and(|first| first.span.memory == MemoryType::Host);
     is_host && !members.windows(2).all(|pair| pair[0].is_followed_by(&pair[1]))
-}
-
-/// Queues the messages that share a chunk, those whose destinations are neighbours together.
-fn push_messages(
-    chunk: Job,
-    members: &[Member],
-    descriptors: &[UnpackDescriptor],
-    batch: &mut Batch,
-) {
-    let mut splitter = DescriptorSplitter::new(descriptors);
-    let follows =
-        |left: &Member, right: &Member| right.span.address == left.span.address + left.bytes;
-    for neighbours in members.chunk_by(follows) {
-        let Some(first) = neighbours.first() else { continue };
-        let dst_bytes = neighbours.iter().map(|member| member.bytes).sum();
-        let registration = first.span.registration;
-        let label = JobLabel { registration, tag: first.tag, ..chunk.label };
-        let job = Job { dst: first.span.address, dst_bytes, label, ..chunk };
-        batch.push(job, splitter.next(dst_bytes));
-    }
 }

@@ -15,8 +15,9 @@ use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey, Span};
 use super::batch::{Batch, BatchNumber};
 use super::gather::Gather;
 use super::job::JobLabel;
+use super::lane_stagings::LaneStagings;
 use super::lost_lane::LostLane;
-use super::staging_pool::{Staging, StagingPool, StagingRequest};
+use super::staging_pool::{StagingPool, StagingRequest};
 use super::window::{LaneStep, StepBudget, Window};
 use crate::error::{Error, Result};
 use crate::plugin::comm::{NextCall, OpenComm, Request, SendComm};
@@ -65,10 +66,7 @@ pub(crate) struct SendLane {
     unpacked: u64,
     /// Number of chunks that have finished.
     finished: u64,
-    host_staging: Option<Staging>,
-    device_staging: Option<Staging>,
-    /// Stagings that the comm does not know yet.
-    pending_stagings: SmallVec<[Staging; 2]>,
+    stagings: LaneStagings,
     gather: Gather,
     pub(crate) stats: ChannelStats,
     pub(crate) watch: LaneWatch,
@@ -96,9 +94,7 @@ impl SendLane {
             credit: u64::MAX,
             unpacked: u64::MAX,
             finished: 0,
-            host_staging: None,
-            device_staging: None,
-            pending_stagings: SmallVec::new(),
+            stagings: LaneStagings::default(),
             gather: Gather::default(),
             stats: ChannelStats::default(),
             watch: LaneWatch::default(),
@@ -115,12 +111,8 @@ impl SendLane {
         self.credit = chunks;
     }
 
-    /// Keeps chunks until the peer has unpacked them.
-    pub(crate) fn keep_chunks(&mut self) {
-        self.unpacked = 0;
-    }
-
-    /// Notes that the peer has unpacked this many chunks, counted from the first one.
+    /// Notes that the peer has unpacked this many chunks, counted from the first one. Those behind
+    /// these are kept until it has.
     pub(crate) fn set_unpacked(&mut self, chunks: u64) {
         self.unpacked = chunks;
     }
@@ -150,9 +142,7 @@ impl SendLane {
         pool: &mut StagingPool,
         registrations: &mut Registrations,
     ) -> bool {
-        let Some(staging) = pool.take(request, registrations) else { return false };
-        self.pending_stagings.push(staging);
-        true
+        self.stagings.request(pool.take(request, registrations))
     }
 
     /// Returns the kind of memory for which the lane has a staging buffer now, or will have none,
@@ -162,32 +152,7 @@ impl SendLane {
         pool: &mut StagingPool,
         registrations: &mut Registrations,
     ) -> Option<(MemoryType, bool)> {
-        for index in 0..self.pending_stagings.len() {
-            let Span { registration, address, memory } = self.pending_stagings[index].first_slot();
-            // SAFETY: the pool frees the buffer with the session, whose comms have closed then.
-            let known = unsafe { registrations.handle(registration, address, self.id, &self.comm) };
-            match known {
-                Ok(None) => continue,
-                Ok(Some(_)) => {
-                    *self.staging(memory) = Some(self.pending_stagings.remove(index));
-                    return Some((memory, true));
-                }
-                Err(error) => {
-                    self.pending_stagings.remove(index);
-                    pool.warn_once(error);
-                    pool.give_back(registration);
-                    return Some((memory, false));
-                }
-            }
-        }
-        None
-    }
-
-    fn staging(&mut self, memory: MemoryType) -> &mut Option<Staging> {
-        match memory {
-            MemoryType::Host => &mut self.host_staging,
-            _ => &mut self.device_staging,
-        }
+        self.stagings.poll(pool, registrations, (self.id, &self.comm))
     }
 
     /// Checks the counters.
@@ -239,7 +204,7 @@ impl SendLane {
 
     /// Returns whether a staging buffer was asked for and is not known yet.
     pub(crate) fn awaits_staging(&self) -> bool {
-        !self.pending_stagings.is_empty()
+        self.stagings.requested().next().is_some()
     }
 
     /// Returns whether nothing is in flight, being gathered or waiting.
@@ -286,7 +251,7 @@ impl SendLane {
     /// gathered: in the window, with those counted that have their slot and will be posted, and in
     /// the staging buffer.
     fn has_room(&mut self, gathered: Option<MemoryType>) -> bool {
-        let slots = gathered.and_then(|memory| self.staging(memory).as_ref()).map(Staging::slots);
+        let slots = gathered.and_then(|memory| self.stagings.of(memory)).map(|it| it.slots());
         slots.is_none_or(|slots| self.gathered < slots)
             && self.window.len() + self.staged.len() < self.window.limit()
     }
@@ -325,7 +290,7 @@ impl SendLane {
         batch: &mut Batch,
     ) -> Result<()> {
         // The staging was prepared before the chunk was planned.
-        let Some(staging) = self.staging(memory) else { return Err(Error::Cancelled) };
+        let Some(staging) = self.stagings.of(memory) else { return Err(Error::Cancelled) };
         let slot = staging.next_slot();
         let Some((stripe, range)) = self.stripes.peek() else { return Ok(()) };
         let members = stripe.members();
@@ -416,9 +381,9 @@ impl SendLane {
     ) -> (LostLane, SmallVec<[MemoryType; 2]>, (SendComm, Vec<RegistrationKey>)) {
         let stripes = std::mem::replace(&mut self.stripes, StripeQueue::sending(self.channel));
         let (stats, finished, limit) = (self.stats, self.finished, Some(self.unpacked));
-        let asked = self.pending_stagings.iter().map(|it| it.first_slot().memory).collect();
+        let requested = self.stagings.requested().collect();
         let (comm, stagings) = self.close(registrations);
-        (LostLane { stripes, stats, finished, limit }, asked, (comm, stagings.collect()))
+        (LostLane { stripes, stats, finished, limit }, requested, (comm, stagings.collect()))
     }
 
     /// Ends the lane. Its comm closes when it is dropped, and takes back what was registered on it:
@@ -431,9 +396,7 @@ impl SendLane {
         registrations: &mut Registrations,
     ) -> (SendComm, impl Iterator<Item = RegistrationKey> + use<>) {
         self.comm.keep_until_closed(registrations.forget_comm(self.id));
-        let stagings = [self.host_staging, self.device_staging].into_iter().flatten();
-        let stagings = stagings.chain(self.pending_stagings);
-        (self.comm, stagings.map(|staging| staging.registration))
+        (self.comm, self.stagings.into_registrations())
     }
 
     pub(crate) fn comm(&self) -> &SendComm {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use slotmap::SlotMap;
 
-use super::action::{Action, Completion, Ending, Outcome, Violation};
+use super::action::{Action, Completion, Ending, Outcome};
 use super::deferral::Deferral;
 use super::lifecycle::{Actions, Lifecycle};
 use super::losses::Losses;
@@ -17,6 +17,7 @@ use super::message::{Message, NewOperation, Request, Role};
 use super::one_sided::local_lists::PreparedList;
 use super::round_work::RoundWork;
 use super::schedule::Schedule;
+use super::violation::Violation;
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::plans::plan::SpareLists;

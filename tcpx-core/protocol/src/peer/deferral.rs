@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::action::{Action, Violation};
+use super::action::Action;
 use super::lifecycle::Actions;
+use super::violation::Violation;
 use crate::plans::piece_cursor::{ListedSection, PieceCursor};
 use crate::plans::pieces::Pieces;
 use crate::plans::plan::{ChunkPlan, SpareLists};

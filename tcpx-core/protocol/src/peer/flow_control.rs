@@ -11,8 +11,8 @@
 use std::collections::TryReserveError;
 use std::sync::Arc;
 
-use super::action::Violation;
 use super::tags::tag_queues::TagQueues;
+use super::violation::Violation;
 use crate::frames::eager_terms::{CreditKind, EagerTerms};
 use crate::types::peer_budget::{BudgetShare, PeerBudget};
 use crate::types::{MAX_NOTIFICATION_BYTES, OpKey, TELL_AFTER, note_cost};

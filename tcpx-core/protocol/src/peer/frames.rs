@@ -1,8 +1,9 @@
 //! Dispatcher of the frames of the peer to the types that handle them. Pure.
 
 use super::PeerProtocol;
-use super::action::{Action, Ending, Landing, Outcome, Violation};
+use super::action::{Action, Ending, Landing, Outcome};
 use super::lifecycle::stage::Stage;
+use super::violation::Violation;
 use crate::exports::table::Exports;
 use crate::frames::eager_terms::CreditKind;
 use crate::frames::frame::Frame;

@@ -2,8 +2,8 @@
 //! notifications. [`room`](super::flow_control) says how much of each may come. Pure.
 
 use super::PeerProtocol;
-use super::action::Violation;
 use super::lifecycle::stage::Stage;
+use super::violation::Violation;
 use crate::frames::eager_terms::CreditKind;
 use crate::frames::frame::Frame;
 

@@ -17,12 +17,13 @@
 //! message ends when each of its bytes has moved, as ever, and with it what waits for that.
 
 use super::PeerProtocol;
-use super::action::{Action, Ending, Violation};
+use super::action::{Action, Ending};
 use super::conversation::Conversation;
 use super::lifecycle::arrivals::Loss;
 use super::lifecycle::stage::Stage;
 use super::losses::Losses;
 use super::schedule::staging::ChannelStaging;
+use super::violation::Violation;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::types::{Direction, MemoryType};
 

@@ -1,6 +1,6 @@
 //! Record of the channels that are lost, and of what both ends have said of it. Pure.
 
-use super::action::Violation;
+use super::violation::Violation;
 use crate::frames::frame::ChunkCounts;
 use crate::plans::channel_set::ChannelSet;
 

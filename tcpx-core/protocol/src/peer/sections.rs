@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use super::action::{Action, Violation};
+use super::action::Action;
 use super::conversation::Conversation;
 use super::message::{Message, State};
 use super::schedule::Turn;
 use super::schedule::staging::{ChannelStaging, StagingChannels};
 use super::schedule::tuning::Tuning;
+use super::violation::Violation;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Chunks, Names};
 use crate::plans::channel_set::ChannelSet;

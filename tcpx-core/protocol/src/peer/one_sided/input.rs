@@ -1,9 +1,9 @@
 //! Handlers of what the peer says of its lists, and of exports that are taken back while requests
 //! of the peer use them.
 
-use super::super::action::Violation;
 use super::super::conversation::Conversation;
 use super::super::message::{Message, State};
+use super::super::violation::Violation;
 use super::OneSided;
 use crate::exports::exported_range::ExportKey;
 use crate::exports::refusal::{Refusal, Refused};

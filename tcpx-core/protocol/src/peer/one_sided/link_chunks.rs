@@ -6,10 +6,11 @@
 //! grant. A target that refuses a write, or takes its memory back, answers at once. It passes over
 //! the chunks that come all the same, until the last one or the word that no more come.
 
-use super::super::action::{Action, Landing, NoteUse, Violation};
+use super::super::action::{Action, Landing, NoteUse};
 use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
 use super::super::message::{Lane, Message, State};
+use super::super::violation::Violation;
 use super::OneSided;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{LinkChunk, MessageId};

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::action::{Outcome, Violation, Withdrawal};
+use super::super::action::{Outcome, Withdrawal};
 use super::super::conversation::Conversation;
 use super::super::message::{Access, Lane, Message, Request, Role, State};
+use super::super::violation::Violation;
 use super::OneSided;
 use super::{NewRequest, Unanswered};
 use crate::exports::refusal::{Refusal, Refused};

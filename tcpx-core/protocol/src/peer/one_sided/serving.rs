@@ -1,9 +1,10 @@
 //! Target of requests: its handling of the peer's requests. Its program does not know of them.
 
-use super::super::action::{Action, Landing, NoteUse, Violation};
+use super::super::action::{Action, Landing, NoteUse};
 use super::super::conversation::Conversation;
 use super::super::message::{Access, Lane, Message, Role, Serving, State};
 use super::super::schedule::route::{Load, Route, route};
+use super::super::violation::Violation;
 use super::OneSided;
 use super::output::access;
 use super::remote_lists::{RemoteList, ResolvedList};

@@ -1,7 +1,7 @@
 //! Chunks that several receives share, from the word of the peer to their plan. Pure.
 
-use super::super::action::Violation;
 use super::super::conversation::Conversation;
+use super::super::violation::Violation;
 use super::Tags;
 use super::receives::Receives;
 use crate::frames::messages::Chunks;

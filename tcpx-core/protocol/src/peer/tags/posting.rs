@@ -5,13 +5,14 @@
 
 use std::collections::TryReserveError;
 
-use super::super::action::{Outcome, Violation};
+use super::super::action::Outcome;
 use super::super::conversation::Conversation;
 use super::super::flow_control::MAX_POSTED_RECEIVES;
 use super::super::lifecycle::stage::Stage;
 use super::super::message::{Links, Message, NewOperation, State};
 use super::super::schedule::coalescer::MatchedSend;
 use super::super::schedule::route::FEW;
+use super::super::violation::Violation;
 use super::Tags;
 use super::backlogs::link_behind;
 use super::matcher::{PostedReceive, PostedSend};

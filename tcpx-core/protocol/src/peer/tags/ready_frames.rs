@@ -25,11 +25,12 @@
 
 use std::collections::TryReserveError;
 
-use super::super::action::{Action, Landing, Outcome, Violation};
+use super::super::action::{Action, Landing, Outcome};
 use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
 use super::super::message::{NewOperation, State};
 use super::super::schedule::route::{Load, Message, Route, route};
+use super::super::violation::Violation;
 use super::Tags;
 use super::eager_queues::UnexpectedMessage;
 use super::receives::MessageEnd;

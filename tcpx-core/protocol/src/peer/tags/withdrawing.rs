@@ -4,10 +4,11 @@
 //! There may be millions, so they end in slices: the first in the call that asks for it, the others
 //! one in each round.
 
-use super::super::action::{Outcome, Violation, Withdrawal};
+use super::super::action::{Outcome, Withdrawal};
 use super::super::conversation::Conversation;
 use super::super::lifecycle::stage::Stage;
 use super::super::message::State;
+use super::super::violation::Violation;
 use super::Tags;
 use super::backlogs::link_behind;
 use crate::exports::refusal::Refusal;

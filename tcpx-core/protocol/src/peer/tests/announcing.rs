@@ -14,15 +14,14 @@ use super::setting::{AMPLE, FlowSetting, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::{CreditKind, EagerOffer, EagerTerms};
 use crate::frames::frame::Frame;
 use crate::peer::PeerProtocol;
-use crate::peer::action::{
-    Action, Completion, Ending, Landing, NoteUse, Outcome, Violation, Withdrawal,
-};
+use crate::peer::action::{Action, Completion, Ending, Landing, NoteUse, Outcome, Withdrawal};
 use crate::peer::flow_control::{FlowTerms, LEAST_POSTED_RECEIVES, POSTED_RECEIVE_COST};
 use crate::peer::message::NewOperation;
 use crate::peer::one_sided::OneSidedTerms;
 use crate::peer::tags::eager_queues::UnexpectedMessage;
 use crate::peer::tags::matcher::PostedReceive;
 use crate::peer::tags::tag_queues::{QueuePlace, TagQueues};
+use crate::peer::violation::Violation;
 use crate::types::peer_budget::PeerBudget;
 use crate::types::{Direction, MemoryType, RegistrationKey, Span, TransferKey, note_cost};
 

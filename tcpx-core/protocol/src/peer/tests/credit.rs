@@ -14,8 +14,9 @@ use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::{CreditKind, EagerTerms};
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::peer::SLICE;
-use crate::peer::action::{Action, Ending, Violation};
+use crate::peer::action::{Action, Ending};
 use crate::peer::credit::{BounceCredit, BouncePool};
+use crate::peer::violation::Violation;
 use crate::types::{Direction, MemoryType};
 
 const SETTING: Setting = Setting {

@@ -11,9 +11,10 @@ use super::setting::{AMPLE, DEAL_AT_ONCE, KEEPS_ALL, Setting};
 use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::peer::SLICE;
-use crate::peer::action::{Action, Ending, Outcome, Violation, Withdrawal};
+use crate::peer::action::{Action, Ending, Outcome, Withdrawal};
 use crate::peer::lifecycle::stage::PeerStage;
 use crate::peer::tags::posting::PostError;
+use crate::peer::violation::Violation;
 use crate::types::{Direction, MemoryType, TransferKey};
 
 pub(super) const SETTING: Setting = Setting {

@@ -6,7 +6,8 @@ use super::exporting::no_exports;
 use super::pair::Pair;
 use crate::frames::frame::Frame;
 use crate::peer::PeerProtocol;
-use crate::peer::action::{Action, Ending, Violation};
+use crate::peer::action::{Action, Ending};
+use crate::peer::violation::Violation;
 use crate::types::Direction;
 
 /// Returns an end of a pair, without its driver.

@@ -9,8 +9,9 @@ use crate::frames::eager_terms::EagerTerms;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Names, Ready};
 use crate::peer::SLICE;
-use crate::peer::action::{Action, Ending, Outcome, Violation};
+use crate::peer::action::{Action, Ending, Outcome};
 use crate::peer::schedule::tuning::Tuning;
+use crate::peer::violation::Violation;
 use crate::types::{Direction, MemoryType, TransferKey};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
