@@ -6,7 +6,7 @@
 #   --plugin FOLDER  has libplugin_TCPX.so; without it, cargo builds it
 #   TEST             of tcpx, encrypted, emulated_gpu (LMCache alone) and ucx (default: all)
 #
-# Needs Linux on x86-64, Python 3.12, and the first time the package index: 6 GB on disk. What cannot be installed is skipped, with
+# Needs Linux on x86-64, Python 3.12, and the first time the package index: some 6 GB on disk. What cannot be installed is skipped, with
 # the reason.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
