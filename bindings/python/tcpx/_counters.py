@@ -61,6 +61,8 @@ class ChannelReport:
     """Incoming chunks."""
     tcp: TcpStats
     """TCP connections over which chunks are sent."""
+    lost: int
+    """Losses: 1 for a channel that is lost while work goes on over the peer's others."""
 
 
 @dataclass(frozen=True)

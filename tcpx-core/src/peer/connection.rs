@@ -40,6 +40,8 @@ pub(crate) struct ChannelRecord {
     pub(crate) recvs: Vec<ChannelStats>,
     /// Connections of the send lanes.
     pub(crate) tcps: Vec<TcpStats>,
+    /// Channels that were lost.
+    pub(crate) lost: Vec<u16>,
     /// Operations that ended with an error.
     pub(crate) errors: u64,
 }

@@ -51,6 +51,7 @@ impl Connection {
             is_closed: false,
         };
         self.lost.push(lost);
+        self.record.lost.push(channel);
         for memory in asked {
             self.protocol.handle_staging(channel, memory, false);
         }

@@ -166,6 +166,7 @@ impl Peer {
             send: of_channel(&open_sends, &record.sends, index),
             recv: of_channel(&open_recvs, &record.recvs, index),
             tcp: of_channel(&open_tcps, &record.tcps, index),
+            lost: record.lost.iter().filter(|lost| usize::from(**lost) == index).count() as u64,
         });
         report.channels = channels.collect();
         report

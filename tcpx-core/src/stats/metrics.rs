@@ -60,6 +60,7 @@ pub fn metrics_text<'a>(reports: impl IntoIterator<Item = &'a SessionReport>) ->
             let labels = labels.and("nic", &nic.nic);
             page.add(LANE, &labels.and("direction", "sent"), &nic.send);
             page.add(LANE, &labels.and("direction", "received"), &nic.recv);
+            page.add(NIC, &labels, nic);
             // A plugin that does not show its connections has no figures of them.
             if nic.tcp != TcpStats::default() {
                 page.add(TCP, &labels, &nic.tcp);
@@ -217,6 +218,13 @@ const LANE: MetricTable<ChannelStats> = &[
         Counter, One(|it| it.gathered_bytes)),
 ];
 
+/// Channels of a NIC.
+#[rustfmt::skip]
+const NIC: MetricTable<ChannelReport> = &[
+    ("tcpx_channels_lost_total", "Channels that were lost while work went on over others.",
+        Counter, One(|it| it.lost)),
+];
+
 /// TCP connections over which the channels of a NIC send.
 #[rustfmt::skip]
 const TCP: MetricTable<TcpStats> = &[
@@ -278,6 +286,7 @@ mod tests {
             send: stats(10),
             recv: stats(u64::MAX),
             tcp: TcpStats::of_connection(2, 1_000_042),
+            lost: 3,
         };
         let peer = PeerReport {
             name: "a \"b\"\\\n".into(),
@@ -318,6 +327,7 @@ mod tests {
             // The number is written whole, though no double holds it.
             format!("tcpx_bytes_total{{{own},nic=\"eth1\",direction=\"received\"}} {}", u64::MAX),
             format!("tcpx_unpack_seconds_total{{{own}}} 1.500000001"),
+            format!("tcpx_channels_lost_total{{{own},nic=\"eth1\"}} 3"),
             format!("tcpx_tcp_retransmits_total{{{own},nic=\"eth1\"}} 2"),
             format!("tcpx_tcp_rtt_seconds{{{own},nic=\"eth1\",of=\"longest\"}} 1.000042"),
             format!(

@@ -23,6 +23,8 @@ pub struct ChannelReport {
     pub recv: ChannelStats,
     /// TCP connections over which chunks are sent.
     pub tcp: TcpStats,
+    /// Number of losses: 1 for a channel that is lost while work goes on over the peer's others.
+    pub lost: u64,
 }
 
 /// One peer.
@@ -116,6 +118,7 @@ impl ReportSums {
                 }
             };
             nic.tcp.add(&channel.tcp);
+            nic.lost += channel.lost;
             for (sums, lane) in [
                 ([&mut self.total.send, &mut nic.send], &channel.send),
                 ([&mut self.total.recv, &mut nic.recv], &channel.recv),
@@ -232,6 +235,7 @@ mod tests {
             send: ChannelStats { bytes, window_peak: peak, ..ChannelStats::default() },
             recv: ChannelStats { bytes: 2 * bytes, ..ChannelStats::default() },
             tcp: TcpStats::of_connection(1, peak as u32),
+            lost: 1,
         };
         let on_link = |messages, bytes| {
             let mut counted = EagerStats::default();
@@ -259,8 +263,10 @@ mod tests {
         assert_eq!((total.send.bytes, total.send.window_peak, total.recv.bytes), (111, 3, 222));
         let summary: Vec<_> = nics
             .iter()
-            .map(|nic| (nic.nic.as_str(), nic.send.bytes, nic.send.window_peak, nic.recv.bytes))
+            .map(|nic| {
+                (nic.nic.as_str(), nic.send.bytes, nic.send.window_peak, nic.recv.bytes, nic.lost)
+            })
             .collect();
-        assert_eq!(summary, [("eth1", 10, 1, 20), ("eth2", 101, 3, 202)]);
+        assert_eq!(summary, [("eth1", 10, 1, 20, 1), ("eth2", 101, 3, 202, 2)]);
     }
 }

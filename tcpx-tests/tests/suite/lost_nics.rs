@@ -68,6 +68,8 @@ fn a_nic_that_goes_down_costs_its_channels_and_no_byte() {
         let is_lost = nic == network.nics(Side::Left, 2)[1];
         let moved = chunks(&after, channel) != chunks(&before, channel);
         assert_eq!(moved, !is_lost, "channel {channel}: {before} and {after}");
+        let lost = after["peers"][0]["channels"][channel]["lost"].as_u64();
+        assert_eq!(lost, Some(is_lost.into()), "channel {channel}: {after}");
     }
     pair.disconnect();
 }

@@ -10,7 +10,7 @@ NIC_MISSING = 301 FatalForPlugin "there is no network interface for data"
     cure ["ip -br addr"]
     source "plugin 3.1.9, run"
 NIC_DOWN = 302 Error "a data NIC is down"
-    symptom "connect times out on this NIC; \"channel n is over NIC <NIC>, which is down\"; RxDM exits on link down"
+    symptom "connect times out on this NIC; \"channel n is over NIC <NIC>, which is down\"; \"channel n, NIC <NIC>: lost, and work goes on over the others\"; RxDM exits on link down"
     cause "the interface's operational state is down"
     cure ["ip link set <NIC> up"]
     source "RxDM 2.0, source"
