@@ -111,22 +111,9 @@ impl RecvLane {
         self.stats.chunks + self.window.arrived() as u64
     }
 
-    /// Checks whether the comm is alive, where nothing else finds out. A request that is tested
-    /// again and again finds out, and so does the poller of an idle comm.
+    /// Checks whether the comm is alive, where nothing else finds out.
     pub(crate) fn check_alive_if_unknown(&mut self) -> Result<()> {
-        if self.is_at_rest() || (self.window.has_posted() && !self.comm.is_watched()) {
-            return Ok(());
-        }
-        self.comm.check_alive()?;
-        if !self.window.has_posted() {
-            self.comm.await_event();
-        }
-        Ok(())
-    }
-
-    /// Returns whether nothing is posted, and nothing has happened on the comm's descriptors.
-    fn is_at_rest(&self) -> bool {
-        !self.window.has_posted() && self.comm.next_call() == NextCall::OnEvent
+        self.comm.check_alive_if_unknown(self.window.has_posted())
     }
 
     /// Notes an event on one of the comm's descriptors.

@@ -161,18 +161,9 @@ impl SendLane {
         self.watch.check(sample.with_copied(self.staged.len()), now)
     }
 
-    /// Checks whether the comm is alive, where nothing else finds out. A request that is tested
-    /// again and again finds out, and so does the poller of an idle comm.
+    /// Checks whether the comm is alive, where nothing else finds out.
     pub(crate) fn check_alive_if_unknown(&mut self) -> Result<()> {
-        let is_at_rest = !self.window.has_posted() && self.comm.next_call() == NextCall::OnEvent;
-        if is_at_rest || (self.window.has_posted() && !self.comm.is_watched()) {
-            return Ok(());
-        }
-        self.comm.check_alive()?;
-        if !self.window.has_posted() {
-            self.comm.await_event();
-        }
-        Ok(())
+        self.comm.check_alive_if_unknown(self.window.has_posted())
     }
 
     /// Notes an event on one of the comm's descriptors.

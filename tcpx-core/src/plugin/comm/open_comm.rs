@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::HashMap;
 use smallvec::SmallVec;
@@ -13,6 +14,7 @@ use super::memory::{
     CommMemory, Deregistration, MemoryHandle, PendingRegistration, RegisteredRange, Registrar,
 };
 use super::raw::{NextCall, RawComm};
+use crate::error::{Phase, Result};
 use crate::reactor::poller::{Poller, Target};
 use crate::types::{CommId, PeerKey};
 use crate::workers::{Ticket, Workers};
@@ -20,6 +22,9 @@ use crate::workers::{Ticket, Workers};
 /// Comm that carries requests. Dropping it closes it, which may block for long, and then
 /// deregisters the memory that was left to it.
 pub(crate) trait OpenComm: Sized + Send + 'static {
+    /// Phase of its calls, for errors.
+    const PHASE: Phase;
+
     fn raw(&self) -> &RawComm;
 
     fn raw_mut(&mut self) -> &mut RawComm;
@@ -52,6 +57,30 @@ pub(crate) trait OpenComm: Sized + Send + 'static {
     /// Returns whether the poller reports events of its descriptors.
     fn is_watched(&self) -> bool {
         self.raw().readiness.is_watched()
+    }
+
+    /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.
+    /// `None`: without limit.
+    fn set_peer_timeout(&mut self, timeout: Option<Duration>) {
+        self.raw_mut().set_peer_timeout(timeout);
+    }
+
+    /// Checks whether the comm is alive, where nothing else finds out. A request that is tested
+    /// again and again finds out, and so does the poller of an idle comm. `has_posted`: a request
+    /// is in flight.
+    fn check_alive_if_unknown(&mut self, has_posted: bool) -> Result<()> {
+        let is_known = match has_posted {
+            true => !self.is_watched(),
+            false => self.next_call() == NextCall::OnEvent,
+        };
+        if is_known {
+            return Ok(());
+        }
+        self.raw().check_alive(Self::PHASE)?;
+        if !has_posted {
+            self.await_event();
+        }
+        Ok(())
     }
 
     /// Hands the comm the memory that it still knows. Requests in flight may use it until the comm

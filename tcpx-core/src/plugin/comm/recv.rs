@@ -6,7 +6,6 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tcpx_protocol::peer::credit::BounceCredit;
 use tcpx_rx::UnpackDescriptor;
@@ -147,21 +146,11 @@ impl RecvComm {
         self.raw.readiness.wake();
         self.raw.label.check("irecvConsumed", code, Phase::Receive)
     }
-
-    /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.
-    /// `None`: without limit.
-    pub(crate) fn set_peer_timeout(&mut self, timeout: Option<Duration>) {
-        self.raw.set_peer_timeout(timeout);
-    }
-
-    /// Checks whether the comm is alive, if the plugin can tell. A comm may be dead though nothing
-    /// is posted.
-    pub(crate) fn check_alive(&mut self) -> Result<()> {
-        self.raw.check_alive(Phase::Receive)
-    }
 }
 
 impl OpenComm for RecvComm {
+    const PHASE: Phase = Phase::Receive;
+
     fn raw(&self) -> &RawComm {
         &self.raw
     }

@@ -6,7 +6,6 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tcpx_seal::secret::SharedSecret;
 use tcpx_sys::{NcclResult, NetHandle};
@@ -66,21 +65,11 @@ impl SendComm {
     pub(crate) fn tcp_stats(&self) -> TcpStats {
         self.raw.readiness.tcp_stats()
     }
-
-    /// Tells a plugin that reports health for how long the peer's host may acknowledge nothing.
-    /// `None`: without limit.
-    pub(crate) fn set_peer_timeout(&mut self, timeout: Option<Duration>) {
-        self.raw.set_peer_timeout(timeout);
-    }
-
-    /// Checks whether the comm is alive, if the plugin can tell. A comm may be dead though nothing
-    /// is posted.
-    pub(crate) fn check_alive(&mut self) -> Result<()> {
-        self.raw.check_alive(Phase::Send)
-    }
 }
 
 impl OpenComm for SendComm {
+    const PHASE: Phase = Phase::Send;
+
     fn raw(&self) -> &RawComm {
         &self.raw
     }
