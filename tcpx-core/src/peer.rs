@@ -65,7 +65,6 @@ use crate::error::{Departure, Error, Result};
 use crate::plugin::calls::LongCall;
 use crate::plugin::nics;
 use crate::reactor::Attention;
-use crate::stats::ChannelStats;
 use crate::stats::alarm::Alarms;
 use crate::stats::stages::Activity;
 use crate::types::{PeerKey, PeerName};
@@ -367,14 +366,6 @@ impl Peer {
     /// Returns the accept of its comms that has not been ready for at least this time.
     pub(crate) fn pending_accept(&self, time: Duration, now: Instant) -> Option<LongCall> {
         self.connection()?.setup.as_ref()?.pending_accept(time, now)
-    }
-
-    /// Adds what was sent, and received, on its open channels.
-    pub(crate) fn add_moved(&self, [sent, received]: &mut [ChannelStats; 2]) {
-        if let Some(connection) = self.connection() {
-            connection.send_lanes.iter().for_each(|lane| sent.add(&lane.stats));
-            connection.recv_lanes.iter().for_each(|lane| received.add(&lane.stats));
-        }
     }
 
     /// Returns the NIC of each of its channels.

@@ -9,6 +9,7 @@
 //! - `carrier`: carrier of the payload.
 //! - [`chunk_size`]: limit of the chunk size.
 //! - `encryption`: whether a transport can encrypt.
+//! - `transport`: what moves the payload of a session, and how it is named.
 //! - `environment`: variables of the process that a plugin reads.
 //! - [`unpack_queue`]: queue in which the plugin reports the fragments of a chunk.
 //! - [`registrations`]: memory that was registered with a session, and with the comms that need it.
@@ -36,6 +37,7 @@ pub(crate) mod process;
 pub(crate) mod registrations;
 #[cfg(feature = "soft")]
 mod soft;
+mod transport;
 pub(crate) mod unpack_queue;
 
 use std::path::Path;
@@ -44,15 +46,11 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tcpx_diagnosis::Finding;
-#[cfg(feature = "soft")]
-use tcpx_diagnosis::table::plugin::OTHER_TRANSPORT;
 use tcpx_diagnosis::variables::process_env;
 use tcpx_sys::{EncryptionEntries, Entries, HealthEntries, NcclResult, ReadinessEntries};
 
 use self::calls::{Calls, LongCall};
 use self::carrier::Carrier;
-#[cfg(feature = "soft")]
-use self::carrier::CarrierMatch;
 use self::comm_label::{BlockingCall, CommLabel};
 use self::environment::{
     CHUNK_VARIABLE, check_host, check_inline_threshold, chunk_from_env, exports_itself,
@@ -60,9 +58,8 @@ use self::environment::{
 };
 use self::nic::{NicError, read_nic};
 use crate::error::{Error, Phase, PluginFailure, Result};
-use crate::memory::device_memory::DeviceMemory;
 use crate::settings::{HARDWARE_PLUGIN_PATH, PluginChoice, SessionOptions};
-use crate::stats::peer_transport::{ZeroCopy, ZeroCopySends};
+use crate::stats::peer_transport::ZeroCopySends;
 use crate::types::SessionNumber;
 
 pub use self::nic::Nic;
@@ -267,100 +264,6 @@ impl Plugin {
         !self.is_hardware()
     }
 
-    /// Returns whether fragments are the payload of packets, and not pages of the plugin's own.
-    pub(crate) fn takes_packets(&self, memory: &DeviceMemory) -> bool {
-        self.is_hardware() || self.carrier == Carrier::IoUring || self.uses_nic_memory(memory)
-    }
-
-    /// Checks that a session with this device memory has the transport that it asks for. A process
-    /// has one software plugin, whose transport is that of the first session. With `auto` a session
-    /// takes the transport of the plugin, and logs it.
-    ///
-    /// # Errors
-    /// Fails if the plugin has another transport.
-    #[cfg(feature = "soft")]
-    pub(crate) fn check_carrier(
-        &self,
-        options: &SessionOptions,
-        memory: &DeviceMemory,
-    ) -> Result<()> {
-        if !options.plugin.resolve().is_built_in() {
-            return Ok(());
-        }
-        let (wanted, opened) = (self::soft::wanted_here(&options.plugin)?, self.carrier);
-        let has_gpu = matches!(memory, DeviceMemory::Cuda(_));
-        match wanted.match_opened(opened, has_gpu, self.uses_nic_memory(memory)) {
-            CarrierMatch::Same => Ok(()),
-            CarrierMatch::Other => {
-                tracing::warn!(
-                    "a session with plugin = {} would have {}, and takes {}, which this process's \
-                     first session has chosen [{}]",
-                    options.plugin,
-                    wanted.description(),
-                    opened.description(),
-                    OTHER_TRANSPORT.code
-                );
-                Ok(())
-            }
-            CarrierMatch::Refused => {
-                Err(self::soft::other_transport(&options.plugin, wanted, opened))
-            }
-        }
-    }
-
-    /// Always succeeds: no plugin but the software plugin has a choice of transports.
-    #[cfg(not(feature = "soft"))]
-    pub(crate) fn check_carrier(&self, _: &SessionOptions, _: &DeviceMemory) -> Result<()> {
-        Ok(())
-    }
-
-    /// Logs how memory of the session's GPU travels, if the choice left that open.
-    pub(crate) fn log_gpu_reach(&self, memory: &DeviceMemory) {
-        #[cfg(feature = "soft")]
-        if let (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) = (self.carrier, memory) {
-            self::soft::log_gpu_reach(gpu.ordinal());
-        }
-        #[cfg(not(feature = "soft"))]
-        let _ = memory;
-    }
-
-    /// Returns whether payload of sessions with this device memory goes by the kernel's
-    /// device-memory TCP.
-    fn uses_nic_memory(&self, memory: &DeviceMemory) -> bool {
-        match (self.carrier, memory) {
-            (Carrier::Sockets | Carrier::IoUring, _)
-            | (Carrier::DeviceMemoryOfGpus, DeviceMemory::Emulated) => false,
-            (Carrier::DeviceMemory, _) => true,
-            (Carrier::DeviceMemoryOfGpus, DeviceMemory::Cuda(gpu)) => nics_reach(gpu.ordinal()),
-        }
-    }
-
-    /// Returns the name of the transport in reports.
-    pub(crate) fn transport_name(&self, memory: &DeviceMemory) -> &'static str {
-        match self.carrier {
-            _ if self.is_hardware() => "hardware",
-            _ if self.uses_nic_memory(memory) => "devmem",
-            Carrier::IoUring => "io_uring",
-            _ => "software",
-        }
-    }
-
-    /// Returns on which part of the way no processor of the host copies the bytes on channels.
-    pub(crate) fn zero_copy(&self, memory: &DeviceMemory, is_encrypted: bool) -> ZeroCopy {
-        if self.is_hardware() || self.uses_nic_memory(memory) {
-            return ZeroCopy::BOTH;
-        }
-        let receives = self.carrier == Carrier::IoUring;
-        let sends = if is_encrypted { ZeroCopySends::No } else { self.zero_copy_sends };
-        ZeroCopy { sends, receives }
-    }
-
-    /// Returns whether registering memory of a GPU takes a dma-buf of the CUDA driver. Where the
-    /// driver has none, the original closes file descriptor 0 of the process.
-    pub(crate) fn takes_dma_bufs(&self, memory: &DeviceMemory) -> bool {
-        self.takes_dma_bufs || self.uses_nic_memory(memory)
-    }
-
     /// Makes a call that may block, for this comm. Waits for the turn of the call. The caller holds
     /// no lock.
     fn call<T>(
@@ -388,17 +291,6 @@ impl Plugin {
 fn ignore_sigpipe(plugin: &str, options: &SessionOptions) {
     if plugin == HARDWARE_NAME && !options.keep_sigpipe {
         process::ignore_sigpipe_if_default();
-    }
-}
-
-/// Returns whether NICs reach the memory of this GPU, as the built-in plugin has found.
-fn nics_reach(gpu: u32) -> bool {
-    #[cfg(feature = "soft")]
-    return self::soft::uses_device_memory(gpu);
-    #[cfg(not(feature = "soft"))]
-    {
-        let _ = gpu;
-        false
     }
 }
 

@@ -82,6 +82,7 @@ extern crate alloc;
 
 mod check;
 mod cmsg;
+mod cmsg_error;
 mod descriptor;
 #[cfg(feature = "alloc")]
 mod descriptor_builder;
@@ -101,6 +102,7 @@ pub use check::sources_disjoint;
 pub use check::{DescriptorError, SourceOverlap, check};
 #[cfg(feature = "alloc")]
 pub use cmsg::append_cmsg;
+pub use cmsg_error::CmsgError;
 pub use descriptor::{MAX_DESCRIPTORS, UnpackDescriptor};
 #[cfg(feature = "alloc")]
 pub use descriptor_builder::{BuildError, BuiltChunk, DescriptorBuilder, LinearSpan};
@@ -117,4 +119,4 @@ pub use token_batch::{
 pub use token_range::TokenRange;
 #[cfg(feature = "alloc")]
 pub use token_ranges::TokenRanges;
-pub use walk::{CmsgError, Walk, WalkTotals, walk};
+pub use walk::{Walk, WalkTotals, walk};

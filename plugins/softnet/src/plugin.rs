@@ -8,7 +8,7 @@
 //! - `encryption`: another, which has the sockets of a comm encrypted
 //! - `readiness`: another, which says for what to wait on a comm
 //! - `entries`: what each of them does, in safe Rust; `entries::additions`: those of the additions;
-//!   `entries::registering`: regMr
+//!   `entries::registering`: regMr; `entries::requests`: sends and receives
 //! - `stager_slots`: what sends of GPU memory need, made ahead
 //! - `gpu_mismatch`: listen and accept for different GPUs
 //! - `misuse`: calls that the original would not survive

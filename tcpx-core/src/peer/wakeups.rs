@@ -13,6 +13,7 @@ use crate::error::awaited::DownNic;
 use crate::plugin::comm::NextCall;
 use crate::reactor::Attention;
 use crate::reactor::poller::{IoEvent, Poller, Target};
+use crate::stats::ChannelStats;
 use crate::stats::report::{ChannelReport, PeerReport};
 
 impl Connection {
@@ -170,6 +171,14 @@ impl Peer {
         });
         report.channels = channels.collect();
         report
+    }
+
+    /// Adds what was sent, and received, on its open channels.
+    pub(crate) fn add_moved(&self, [sent, received]: &mut [ChannelStats; 2]) {
+        if let Some(connection) = self.connection() {
+            connection.send_lanes.iter().for_each(|lane| sent.add(&lane.stats));
+            connection.recv_lanes.iter().for_each(|lane| received.add(&lane.stats));
+        }
     }
 }
 

@@ -6,24 +6,25 @@
 //! messages, which reserve what they may take before they are received. The rest is for the NIC's
 //! rings. So bytes that wait in one connection never keep the last byte from another.
 
-use std::os::fd::AsFd;
+mod page_budget;
+mod parts;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tcpx_cuda::CudaGpu;
-use tcpx_devmem::{
-    DevmemError, HostBuffer, HostMemory, Nic, Receiver, RingBinding, RxBinding, delete_stale_rules,
-};
+use tcpx_devmem::{DevmemError, HostBuffer, Nic, Receiver, delete_stale_rules};
 use tcpx_sys::UNPACK_PAGE_BYTES;
 
+use self::page_budget::PageBudget;
+pub(crate) use self::page_budget::Reserved;
+use self::parts::{bind_devmem, start_ring};
 use super::arrival_stats::ArrivalStats;
-use super::gpu_refusal::gpu_refusal;
-use super::kernel_deadline::KERNEL_DEADLINE;
 use super::receive_path::{Binding, ReceivePath};
 use super::ring_thread::RingThread;
 use crate::log;
-use crate::memory::{BounceBuffer, DiscardOutcome, NicGpuMemory};
+use crate::memory::{BounceBuffer, DiscardOutcome};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, OnceLock};
 use crate::transport::Transport;
 
@@ -32,14 +33,6 @@ const PAGE: u64 = UNPACK_PAGE_BYTES as u64;
 const LEAST_PAGES: u64 = 64;
 /// Most bytes of pages for bytes that come in host memory.
 const MOST_SPARE: u64 = 16 << 20;
-/// Pages of the largest packet that a socket takes beyond its receive buffer.
-const PACKET_PAGES: u32 = 17;
-/// Number of data sockets that a region has room for, unless their shares would be too small.
-const SOCKETS: u32 = 64;
-/// Smallest share: a packet, and room for another that comes meanwhile.
-const LEAST_SHARE: u32 = 24;
-/// Largest share, of 2 MiB.
-const MOST_SHARE: u32 = 512;
 
 /// Returns the sizes of a region of `pool_bytes` in host memory: bytes that the NIC hands out, and
 /// bytes of pages behind them. The first are at most what the system makes one dma-buf of, where
@@ -69,11 +62,7 @@ pub(crate) struct NicRegion {
     receive_path: ReceivePath,
     queue: u32,
     bounce: BounceBuffer,
-    pages: u32,
-    /// Number of pages that sockets may hold.
-    of_sockets: AtomicU32,
-    /// Number of pages that messages may hold.
-    of_messages: AtomicU32,
+    pages: PageBudget,
     /// Number of fragments that are not given back.
     held: AtomicU64,
     /// Number of bytes that have come.
@@ -152,9 +141,7 @@ impl NicRegion {
             receive_path,
             queue,
             bounce,
-            pages,
-            of_sockets: AtomicU32::new(0),
-            of_messages: AtomicU32::new(0),
+            pages: PageBudget::new(pages),
             held: AtomicU64::new(0),
             arrived: AtomicU64::new(0),
             copied: AtomicU64::new(0),
@@ -294,7 +281,7 @@ impl NicRegion {
         if self.is_down.load(Ordering::Relaxed) {
             return Some(Arc::new(DevmemError::NicDown { nic: self.nic.name().to_owned() }));
         }
-        let (held, pages) = (self.held.load(Ordering::Relaxed), u64::from(self.pages));
+        let (held, pages) = (self.held.load(Ordering::Relaxed), u64::from(self.pages.count()));
         tcpx_devmem::stall_reason(held, pages).map(Arc::new)
     }
 
@@ -308,26 +295,12 @@ impl NicRegion {
         self.held.fetch_sub(fragments, Ordering::Relaxed);
     }
 
-    /// Returns the most pages that messages may hold.
-    fn most_of_messages(&self) -> u32 {
-        self.pages / 8 * 3
-    }
-
     /// Reserves pages for a message; returns `None` if that is not possible now.
     ///
     /// # Errors
     /// There will never be this many pages.
     pub(crate) fn reserve(&'static self, pages: u64) -> Result<Option<Reserved>, DevmemError> {
-        let most = self.most_of_messages();
-        let Some(wanted) = u32::try_from(pages).ok().filter(|&wanted| wanted <= most) else {
-            return Err(DevmemError::PoolTooSmall {
-                nic: self.nic.name().to_owned(),
-                what: "a message",
-                pages,
-                free: u64::from(most),
-            });
-        };
-        Ok(Reserved::take(&self.of_messages, wanted, most))
+        self.pages.reserve(pages, self.nic.name())
     }
 
     /// Reserves what `sockets` data sockets may hold. Also returns the receive buffer to give to
@@ -336,20 +309,7 @@ impl NicRegion {
     /// # Errors
     /// Others have too much of the region.
     pub(super) fn share(&'static self, sockets: u16) -> Result<(Reserved, usize), DevmemError> {
-        let most = self.pages / 2;
-        let each = (most / SOCKETS).clamp(LEAST_SHARE, MOST_SHARE);
-        let wanted = each * u32::from(sockets);
-        let Some(share) = Reserved::take(&self.of_sockets, wanted, most) else {
-            return Err(DevmemError::PoolTooSmall {
-                nic: self.nic.name().to_owned(),
-                what: "another comm",
-                pages: u64::from(wanted),
-                free: u64::from(most.saturating_sub(self.of_sockets.load(Ordering::Relaxed))),
-            });
-        };
-        // The system doubles the value that it gets.
-        let bytes = (each - PACKET_PAGES) as usize * UNPACK_PAGE_BYTES / 2;
-        Ok((share, bytes))
+        self.pages.share(sockets, self.nic.name())
     }
 }
 
@@ -371,86 +331,6 @@ impl Drop for RegionUser {
         if self.region.users.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.region.discard();
         }
-    }
-}
-
-/// Receive path, binding, queue and memory of a new region.
-type RegionParts = (ReceivePath, Binding, u32, BounceBuffer);
-
-/// Makes a dma-buf of a GPU's memory, or of host memory that stands in for it, and binds it to a
-/// queue. `bytes`: of the dma-buf, and behind it.
-fn bind_devmem(
-    nic: &Nic,
-    gpu: Option<&CudaGpu>,
-    bytes: (u64, u64),
-    poison: bool,
-) -> Result<RegionParts, DevmemError> {
-    let (of_nic, spare) = bytes;
-    let bind = |dma_buf| RxBinding::on_free_queues(nic, 1, dma_buf, KERNEL_DEADLINE);
-    let (bounce, binding) = match gpu {
-        None => {
-            let buffer = HostBuffer::with_spare(of_nic as usize, spare as usize)?;
-            let binding = bind(buffer.as_fd())?;
-            (BounceBuffer::of_nic(buffer, poison), binding)
-        }
-        Some(gpu) => {
-            let (memory, binding) = match NicGpuMemory::left(gpu, of_nic, spare) {
-                Some(memory) => {
-                    let binding = bind(memory.as_fd()).inspect_err(|_| memory.leave())?;
-                    log::info!("{}: its memory is that of a region that was lost", nic.name());
-                    (memory, binding)
-                }
-                None => {
-                    let memory = NicGpuMemory::new(gpu, of_nic, spare);
-                    let memory = memory.map_err(|error| gpu_refusal(gpu.ordinal(), &error))?;
-                    let binding = bind(memory.as_fd())?;
-                    (Arc::new(memory), binding)
-                }
-            };
-            (BounceBuffer::of_nic_on_gpu(memory, poison), binding)
-        }
-    };
-    let queue = binding.queues().first().copied().unwrap_or_default();
-    let receive_path = ReceivePath::Devmem { binding: binding.id(), bytes: of_nic };
-    Ok((receive_path, Binding::Devmem(binding), queue, bounce))
-}
-
-/// Makes host memory, and a ring with a queue.
-fn start_ring(
-    nic: &Nic,
-    of_nic: u64,
-    spare: u64,
-    poison: bool,
-) -> Result<RegionParts, DevmemError> {
-    let failed = |source| DevmemError::System { what: "a region cannot be made", source };
-    let memory = HostMemory::new((of_nic + spare) as usize).map_err(failed)?;
-    let (thread, memory) = RingThread::start(nic, memory, of_nic as usize)?;
-    let queue = thread.queue();
-    let binding = RingBinding::new(nic, queue, KERNEL_DEADLINE)?;
-    let bounce = BounceBuffer::of_ring(memory, of_nic as usize, poison);
-    Ok((ReceivePath::Ring(thread), Binding::Ring(binding), queue, bounce))
-}
-/// Reserved pages, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Reserved {
-    of: &'static AtomicU32,
-    pages: u32,
-}
-
-impl Reserved {
-    /// Adds to `of` if the sum stays within `most`; otherwise returns `None` and adds nothing.
-    fn take(of: &'static AtomicU32, pages: u32, most: u32) -> Option<Self> {
-        let grown = |now: u32| now.checked_add(pages).filter(|&sum| sum <= most);
-        #[allow(deprecated, reason = "its later name, try_update, is not in the oldest Rust")]
-        let added = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
-        // The drop takes off only what was added.
-        added.ok().map(|_| Self { of, pages })
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        self.of.fetch_sub(self.pages, Ordering::Relaxed);
     }
 }
 

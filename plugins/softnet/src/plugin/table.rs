@@ -13,7 +13,7 @@ use tcpx_sys::{
 
 use super::arguments::{get, guard, length, not_null, put, single};
 use super::caller::Table;
-use super::entries::{self, CloseEntry, registering};
+use super::entries::{self, CloseEntry, registering, requests};
 use super::misuse::misuse;
 use super::{registrations, runtime, start};
 use crate::connect::{ListenHandle, STATE_OFFSET};
@@ -255,7 +255,7 @@ pub(super) unsafe fn send(
         let bytes = length("isend", size)?;
         // SAFETY: the caller's promise.
         let memory = bytes.map(|bytes| unsafe { Piece::lent(data.expose_provenance(), bytes) });
-        let posted = entries::isend(comm, memory, mhandle)?;
+        let posted = requests::isend(comm, memory, mhandle)?;
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
         unsafe { put(request, posted) };
         Ok(())
@@ -302,7 +302,7 @@ pub(super) unsafe fn receive(
         let bytes = length("irecv", size)?;
         // SAFETY: the caller's promise. For device receives it is never accessed.
         let memory = bytes.map(|bytes| unsafe { Piece::lent(data.expose_provenance(), bytes) });
-        let posted = entries::irecv(comm, memory, mhandle)?;
+        let posted = requests::irecv(comm, memory, mhandle)?;
         // SAFETY: not NULL; the caller promises a valid place.
         unsafe { put(request, posted) };
         Ok(())
@@ -327,7 +327,7 @@ pub(super) unsafe extern "C" fn iflush(
             return Ok(());
         }
         // SAFETY: not NULL; the ABI asks for a valid `void**`.
-        let bytes = entries::received_bytes(comm, unsafe { get(request) })?;
+        let bytes = requests::received_bytes(comm, unsafe { get(request) })?;
         // SAFETY: not NULL; the ABI asks for an array of n = 1 elements. A message is at most
         // `i32::MAX` long.
         unsafe { put(sizes, bytes as c_int) };
@@ -344,7 +344,7 @@ pub(super) unsafe extern "C" fn test(
         not_null("test", "done", done)?;
         // SAFETY: not NULL; the ABI asks for a valid `int*`.
         unsafe { put(done, 0) };
-        let Some(bytes) = entries::test(request)? else { return Ok(()) };
+        let Some(bytes) = requests::test(request)? else { return Ok(()) };
         if !sizes.is_null() && !runtime::mode().unpacks() {
             // SAFETY: not NULL; the ABI asks for room for a size. A message is at most `i32::MAX`
             // long.
@@ -379,6 +379,6 @@ pub(super) unsafe extern "C" fn irecv_consumed(
 ) -> NcclResult {
     guard(Entry::IrecvConsumed, || {
         single("irecvConsumed", n)?;
-        entries::consumed(comm, request)
+        requests::consumed(comm, request)
     })
 }

@@ -12,20 +12,20 @@ pub mod arrivals;
 pub(super) mod channels;
 pub(super) mod host_silence;
 pub(super) mod keepalive;
+mod setting_up;
 pub mod stage;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use self::arrivals::Arrivals;
-use self::channels::{Channels, Opened, Setup};
+use self::channels::{Channels, Setup};
 use self::keepalive::{Due, Keepalive};
 use self::stage::Stage;
 use super::action::{Action, Ending};
 use super::schedule::tuning::shortest_chunk;
 use super::violation::Violation;
 use crate::frames::eager_terms::CreditKind;
-use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
 use crate::frames::hello::Agreement;
 use crate::plans::channel_set::ChannelSet;
@@ -194,168 +194,6 @@ impl Lifecycle {
     pub(super) fn keeps_open_chunks(&self) -> bool {
         let is_there = matches!(self.stage, Stage::Up { .. } | Stage::Closing(_));
         self.agreement.keeps_chunks && is_there && self.are_channels_open()
-    }
-
-    fn begin_channels(&mut self, actions: &mut Actions) {
-        self.channels = Channels::Opening(Setup::default());
-        actions.push_back(Action::OpenChannels);
-    }
-
-    /// Returns the set-up that is under way, and wanted.
-    fn setup(&self) -> Option<&Setup> {
-        let has_left = match &self.stage {
-            Stage::Connecting { .. } => false,
-            Stage::Up { peer_left } => *peer_left,
-            Stage::Closing(shutdown) => {
-                shutdown.has_sent_goodbye() || shutdown.has_received_goodbye()
-            }
-            Stage::Over => true,
-        };
-        match &self.channels {
-            Channels::Opening(setup) if !has_left => Some(setup),
-            _ => None,
-        }
-    }
-
-    fn setup_mut(&mut self) -> Option<&mut Setup> {
-        self.setup()?;
-        match &mut self.channels {
-            Channels::Opening(setup) => Some(setup),
-            Channels::None | Channels::Open => None,
-        }
-    }
-
-    /// Returns whether channels are being made, and wanted.
-    pub(super) fn is_setting_up(&self) -> bool {
-        self.setup().is_some()
-    }
-
-    /// Returns whether this end has told the peer that every comm here is there.
-    pub(super) fn has_sent_open(&self) -> bool {
-        self.setup().is_some_and(|setup| setup.sent_open)
-    }
-
-    /// Begins the set-up that traffic has asked for.
-    pub(super) fn handle_channels_begun(&mut self, now: Instant) {
-        let give_up_at = now.checked_add(self.connect_timeout);
-        if let Some(setup) = self.setup_mut().filter(|setup| setup.began_at.is_none()) {
-            (setup.began_at, setup.give_up_at) = (Some(now), give_up_at);
-        }
-    }
-
-    /// Lifts the deadline of a set-up: a thread waits for the peer, with a deadline of its own.
-    pub(super) fn setup_is_awaited(&mut self) {
-        if let Some(setup) = self.setup_mut() {
-            setup.give_up_at = None;
-        }
-    }
-
-    /// Returns the ending of the set-up that is under way, if it has taken too long.
-    fn overdue_setup(&self, now: Instant) -> Option<Ending> {
-        let setup = self.setup().filter(|setup| setup.give_up_at.is_some_and(|end| now >= end))?;
-        let waited = now.saturating_duration_since(setup.began_at?);
-        Some(Ending::NeverUp { waited, state: setup.words() })
-    }
-
-    /// Notes that every channel of this end listens. `handles` are the connect handles of the
-    /// listen comms, one for each channel.
-    pub(super) fn handle_listening(&mut self, handles: Vec<ChannelHandle>, actions: &mut Actions) {
-        if self.is_setting_up() {
-            actions.push_back(Action::Send(Frame::Handles(handles)));
-        }
-    }
-
-    /// Notes that the peer listens on every channel.
-    #[cold]
-    pub(super) fn peer_listens(
-        &mut self,
-        handles: Vec<ChannelHandle>,
-        actions: &mut Actions,
-    ) -> Result<(), Violation> {
-        // The peer began it before it heard this end's goodbye.
-        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_sent_goodbye()) {
-            return Ok(());
-        }
-        let is_for_each = handles.len() == usize::from(self.agreement.channels);
-        if is_for_each && matches!(self.channels, Channels::None) {
-            self.begin_channels(actions);
-        }
-        match self.setup_mut() {
-            Some(setup) if !setup.has_handles && is_for_each => {
-                setup.has_handles = true;
-                actions.push_back(Action::Connect(handles));
-                Ok(())
-            }
-            _ => Err(Violation::Handles(handles.len())),
-        }
-    }
-
-    /// Notes that every receive comm of this end is accepted, and that there is room for this many
-    /// chunks on each; empty: for any number.
-    pub(super) fn handle_comms_accepted(
-        &mut self,
-        credit: ChunkCounts,
-        actions: &mut Actions,
-    ) -> Opened {
-        if let Some(setup) = self.setup_mut() {
-            setup.accepted = Some(credit);
-            return self.send_open(actions);
-        }
-        Opened::No
-    }
-
-    /// Notes that every send comm of this end is connected.
-    pub(super) fn handle_comms_connected(&mut self, actions: &mut Actions) -> Opened {
-        if let Some(setup) = self.setup_mut() {
-            setup.is_connected = true;
-            return self.send_open(actions);
-        }
-        Opened::No
-    }
-
-    fn send_open(&mut self, actions: &mut Actions) -> Opened {
-        let Some(setup) = self.setup_mut() else { return Opened::No };
-        if setup.sent_open || !setup.is_connected {
-            return Opened::No;
-        }
-        let Some(credit) = setup.accepted.clone() else { return Opened::No };
-        setup.sent_open = true;
-        actions.push_back(Action::Send(Frame::Open { credit }));
-        self.open_when_both_are(actions)
-    }
-
-    /// Notes that every comm of the peer is there, and that it has room for this many chunks on
-    /// each; empty: for any number.
-    #[cold]
-    pub(super) fn peer_opens(
-        &mut self,
-        credit: ChunkCounts,
-        actions: &mut Actions,
-    ) -> Result<Opened, Violation> {
-        if matches!(&self.stage, Stage::Closing(shutdown) if shutdown.has_sent_goodbye()) {
-            return Ok(Opened::No);
-        }
-        if !credit.is_empty() && credit.len() != usize::from(self.agreement.channels) {
-            return Err(Violation::CreditChannels(credit.len()));
-        }
-        match self.setup_mut() {
-            Some(setup) if !setup.peer_is_open => setup.peer_is_open = true,
-            _ => return Err(self.unexpected(&Frame::Open { credit })),
-        }
-        self.credit = credit;
-        Ok(self.open_when_both_are(actions))
-    }
-
-    fn open_when_both_are(&mut self, actions: &mut Actions) -> Opened {
-        if !self.setup().is_some_and(|setup| setup.sent_open && setup.peer_is_open) {
-            return Opened::No;
-        }
-        self.channels = Channels::Open;
-        actions.push_back(Action::Open);
-        self.use_credit(actions);
-        let Stage::Connecting { leaves } = self.stage else { return Opened::No };
-        self.stage = Stage::Up { peer_left: false };
-        if leaves { Opened::Leaves } else { Opened::No }
     }
 
     /// Returns whether chunks may have this many bytes.

@@ -1,7 +1,10 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use tcpx_devmem::HostMemory;
+
 use super::*;
+use crate::memory::NicGpuMemory;
 
 /// Returns a region over a NIC that every namespace has, and the user that has its binding.
 fn region(gpu: Option<&CudaGpu>, bounce: BounceBuffer) -> RegionUser {
@@ -85,21 +88,4 @@ fn a_region_is_no_longer_than_entries_reach_and_dma_bufs_go() {
     assert_eq!(mib(split(32 << 20, 64 << 20)), (24, 8));
     assert_eq!(mib(split(1 << 32, u64::MAX)), (4080, 16));
     assert_eq!(split(4096, u64::MAX), (4096, 0));
-}
-
-#[test]
-fn reserved_pages_are_free_again_when_dropped() {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = || COUNT.load(Ordering::Relaxed);
-    let three = Reserved::take(&COUNT, 3, 5).expect("there is room");
-    // What is refused changes nothing, however often.
-    for pages in [3, 3, u32::MAX] {
-        assert!(Reserved::take(&COUNT, pages, 5).is_none());
-        assert_eq!(count(), 3);
-    }
-    let two = Reserved::take(&COUNT, 2, 5).expect("there is room");
-    drop(three);
-    assert_eq!(count(), 2);
-    drop(two);
-    assert_eq!(count(), 0);
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod edges;
 pub(crate) mod exchange;
+mod memory;
 pub(crate) mod pair;
 mod receiver;
 pub(crate) mod sockets;
@@ -11,6 +12,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
+pub(crate) use memory::Memory;
 pub(crate) use receiver::Receiver;
 use tcpx_softnet::{Settings, comm_encryption};
 use tcpx_softnet_faults::{FaultScript, environment, read_all};
@@ -18,7 +20,7 @@ use tcpx_sys::{
     COMM_SECRET_BYTES, NcclNetV7, NetDeviceHandle, NetHandle, PTR_CUDA, PTR_HOST,
     UnpackNetDeviceHandle, log_callback,
 };
-use tcpx_testkit::{PATIENCE, eventually, pattern, process};
+use tcpx_testkit::{PATIENCE, eventually, process};
 
 /// A word of the plugin's: comm, registration or request.
 pub(crate) type PluginPtr = *mut c_void;
@@ -366,45 +368,6 @@ pub(crate) fn blank_device() -> NetDeviceHandle {
         handle: ptr::null_mut(),
         size: 0,
         needs_proxy_progress: 0,
-    }
-}
-
-/// Page-aligned memory.
-pub(crate) struct Memory {
-    map: memmap2::MmapMut,
-}
-
-impl Memory {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { map: memmap2::MmapMut::map_anon(bytes.max(1)).expect("mapping") }
-    }
-
-    /// The pattern of `seed`.
-    pub(crate) fn patterned(bytes: usize, seed: usize) -> Self {
-        Self::shifted(bytes, seed, 0)
-    }
-
-    /// The same after `shift` bytes more, to send from an odd address.
-    pub(crate) fn shifted(bytes: usize, seed: usize, shift: usize) -> Self {
-        let mut memory = Self::new(bytes + shift);
-        pattern::fill(seed as u64, 0, &mut memory.map[shift..][..bytes]);
-        memory
-    }
-
-    pub(crate) fn data(&mut self) -> *mut u8 {
-        self.map.as_mut_ptr()
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.map
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.map
-    }
-
-    pub(crate) fn fill(&mut self, byte: u8) {
-        self.map.fill(byte);
     }
 }
 
