@@ -196,6 +196,47 @@ impl Lifecycle {
         self.agreement.keeps_chunks && is_there && self.are_channels_open()
     }
 
+    fn begin_channels(&mut self, actions: &mut Actions) {
+        self.channels = Channels::Opening(Setup::default());
+        actions.push_back(Action::OpenChannels);
+    }
+
+    /// Returns the set-up that is under way, and wanted.
+    fn setup(&self) -> Option<&Setup> {
+        let has_left = match &self.stage {
+            Stage::Connecting { .. } => false,
+            Stage::Up { peer_left } => *peer_left,
+            Stage::Closing(shutdown) => {
+                shutdown.has_sent_goodbye() || shutdown.has_received_goodbye()
+            }
+            Stage::Over => true,
+        };
+        match &self.channels {
+            Channels::Opening(setup) if !has_left => Some(setup),
+            _ => None,
+        }
+    }
+
+    fn setup_mut(&mut self) -> Option<&mut Setup> {
+        self.setup()?;
+        match &mut self.channels {
+            Channels::Opening(setup) => Some(setup),
+            Channels::None | Channels::Open => None,
+        }
+    }
+
+    /// Returns whether channels are being made, and wanted.
+    pub(super) fn is_setting_up(&self) -> bool {
+        self.setup().is_some()
+    }
+
+    /// Returns the ending of the set-up that is under way, if it has taken too long.
+    fn overdue_setup(&self, now: Instant) -> Option<Ending> {
+        let setup = self.setup().filter(|setup| setup.give_up_at.is_some_and(|end| now >= end))?;
+        let waited = now.saturating_duration_since(setup.began_at?);
+        Some(Ending::NeverUp { waited, state: setup.words() })
+    }
+
     /// Returns whether chunks may have this many bytes.
     pub(super) fn check_cut(&self, chunk_bytes: u32) -> Result<(), Violation> {
         let most = self.agreement.chunk_bytes;

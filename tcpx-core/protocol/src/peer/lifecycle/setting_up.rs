@@ -2,49 +2,15 @@
 
 use std::time::Instant;
 
-use super::channels::{Channels, Opened, Setup};
+use super::channels::{Channels, Opened};
 use super::stage::Stage;
 use super::{Actions, Lifecycle};
 use crate::frames::fields::ChannelHandle;
 use crate::frames::frame::{ChunkCounts, Frame};
-use crate::peer::action::{Action, Ending};
+use crate::peer::action::Action;
 use crate::peer::violation::Violation;
 
 impl Lifecycle {
-    pub(super) fn begin_channels(&mut self, actions: &mut Actions) {
-        self.channels = Channels::Opening(Setup::default());
-        actions.push_back(Action::OpenChannels);
-    }
-
-    /// Returns the set-up that is under way, and wanted.
-    pub(super) fn setup(&self) -> Option<&Setup> {
-        let has_left = match &self.stage {
-            Stage::Connecting { .. } => false,
-            Stage::Up { peer_left } => *peer_left,
-            Stage::Closing(shutdown) => {
-                shutdown.has_sent_goodbye() || shutdown.has_received_goodbye()
-            }
-            Stage::Over => true,
-        };
-        match &self.channels {
-            Channels::Opening(setup) if !has_left => Some(setup),
-            _ => None,
-        }
-    }
-
-    fn setup_mut(&mut self) -> Option<&mut Setup> {
-        self.setup()?;
-        match &mut self.channels {
-            Channels::Opening(setup) => Some(setup),
-            Channels::None | Channels::Open => None,
-        }
-    }
-
-    /// Returns whether channels are being made, and wanted.
-    pub(in super::super) fn is_setting_up(&self) -> bool {
-        self.setup().is_some()
-    }
-
     /// Returns whether this end has told the peer that every comm here is there.
     pub(in super::super) fn has_sent_open(&self) -> bool {
         self.setup().is_some_and(|setup| setup.sent_open)
@@ -63,13 +29,6 @@ impl Lifecycle {
         if let Some(setup) = self.setup_mut() {
             setup.give_up_at = None;
         }
-    }
-
-    /// Returns the ending of the set-up that is under way, if it has taken too long.
-    pub(super) fn overdue_setup(&self, now: Instant) -> Option<Ending> {
-        let setup = self.setup().filter(|setup| setup.give_up_at.is_some_and(|end| now >= end))?;
-        let waited = now.saturating_duration_since(setup.began_at?);
-        Some(Ending::NeverUp { waited, state: setup.words() })
     }
 
     /// Notes that every channel of this end listens. `handles` are the connect handles of the

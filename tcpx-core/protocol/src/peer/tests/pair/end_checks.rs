@@ -1,4 +1,4 @@
-//! What must be true of every conversation that is over.
+//! Checks of a conversation that is over.
 
 use std::collections::BTreeMap;
 
