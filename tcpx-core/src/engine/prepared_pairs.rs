@@ -154,7 +154,7 @@ impl Builder {
     fn key(&mut self, key: &RemoteKey) -> u32 {
         let name = (key.export.to_wire(), key.secret.to_wire());
         *self.key_of.entry(name).or_insert_with(|| {
-            self.keys.push(ListedKey { export: key.export, secret: key.secret });
+            self.keys.push(ListedKey { export: key.export, secret: key.secret.clone() });
             self.key_bytes.push(key.bytes);
             self.keys.len() as u32 - 1
         })

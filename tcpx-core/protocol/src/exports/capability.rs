@@ -7,6 +7,7 @@ use std::hint::black_box;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use zeroize::Zeroize;
 
 use super::exported_range::ExportedRange;
 
@@ -55,7 +56,7 @@ impl ExportId {
 ///
 /// Comparing two takes the same time wherever they differ, so that no peer learns a secret byte by
 /// byte from how long a wrong one took.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ExportSecret([u8; Self::BYTES]);
 
 impl ExportSecret {
@@ -68,8 +69,14 @@ impl ExportSecret {
     }
 
     /// Returns it as it travels.
-    pub fn to_wire(self) -> [u8; Self::BYTES] {
+    pub fn to_wire(&self) -> [u8; Self::BYTES] {
         self.0
+    }
+}
+
+impl Drop for ExportSecret {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
@@ -90,7 +97,7 @@ impl fmt::Debug for ExportSecret {
 }
 
 /// A key, as a list names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedKey {
     /// Names the export.
     pub export: ExportId,
@@ -137,6 +144,12 @@ impl StableKeys {
         let number = u64::from_le_bytes(std::array::from_fn(|at| mixed[at]));
         let secret = std::array::from_fn(|at| mixed[size_of::<u64>() + at]);
         (ExportId::stable(number), ExportSecret::new(secret))
+    }
+}
+
+impl Drop for StableKeys {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

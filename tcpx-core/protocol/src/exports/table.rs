@@ -79,7 +79,7 @@ impl Export {
         RemoteKey {
             session,
             export: self.id,
-            secret: self.secret,
+            secret: self.secret.clone(),
             // The next time another registration may have the range, and the key is the same.
             memory_id: (!self.id.is_stable()).then_some(memory_id),
             address: span.address,

@@ -21,7 +21,7 @@ const FIRST: u64 = 1 << 40;
 const APART: u64 = 1 << 20;
 
 /// A range that was exported.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Area {
     pub(super) key: ExportKey,
     /// As its peer names it.
@@ -59,7 +59,7 @@ impl Exporting {
         let range = ExportedRange { memory_id, span, bytes, access };
         let secret = ExportSecret::new([number as u8; ExportSecret::BYTES]);
         let key = self.exports.add(range, secret).remote_key([0; 16]);
-        let listed = ListedKey { export: key.export, secret: key.secret };
+        let listed = ListedKey { export: key.export, secret: key.secret.clone() };
         let key = self.exports.open(key.export, &key.secret).expect("it is exported");
         let is_revoked = false;
         self.areas.push(Area { key, listed, address, bytes, memory, access, is_revoked });

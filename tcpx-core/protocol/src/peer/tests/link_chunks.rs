@@ -77,7 +77,7 @@ fn a_read_is_answered_with_its_parts() {
     let transfer = ask(&mut pair, Read, 2 * PART + 7);
     hear(&mut pair, 1);
     assert_eq!(chunks(&pair, 1), [50, 50, 7]);
-    let area = pair.ends[1].exporting.areas[0];
+    let area = pair.ends[1].exporting.areas[0].clone();
     assert!(pair.ends[1].exporting.is_idle(&area), "all of it is said");
     hear(&mut pair, 0);
     assert_eq!((outcome(&pair, transfer), check_moved(&pair, transfer)), (Outcome::Done, 107));
@@ -171,7 +171,7 @@ fn memory_that_is_taken_back_is_free_at_once() {
     for kind in [Read, Write] {
         let (mut pair, transfer) = begun(kind);
         pair.ends[1].unexport(0).unwrap();
-        let area = pair.ends[1].exporting.areas[0];
+        let area = pair.ends[1].exporting.areas[0].clone();
         assert!(pair.ends[1].exporting.is_idle(&area), "{kind}");
         let before = check_moved(&pair, transfer);
         settle(&mut pair);
@@ -260,7 +260,7 @@ fn a_link_that_is_cut_between_parts_ends_everything() {
                 }
                 let told = pair.settle().and_then(|()| pair.check_end(true));
                 told.unwrap_or_else(|wrong| panic!("{kind} {disturbs} {at}: {wrong}"));
-                let area = pair.ends[1].exporting.areas[0];
+                let area = pair.ends[1].exporting.areas[0].clone();
                 assert!(pair.ends[1].exporting.is_idle(&area), "{kind} {disturbs} {at}");
             }
         }

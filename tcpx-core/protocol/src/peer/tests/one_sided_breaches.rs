@@ -66,7 +66,7 @@ impl Prey {
     }
 
     pub(super) fn area(&self, number: usize) -> Area {
-        self.exporting.areas[number]
+        self.exporting.areas[number].clone()
     }
 
     /// Lets the end hear this from the peer. Returns the breach, if it is one.

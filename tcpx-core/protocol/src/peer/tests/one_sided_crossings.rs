@@ -74,7 +74,7 @@ fn export(pair: &mut Pair) -> usize {
 }
 
 fn prepare_of(pair: &mut Pair, kind: OperationKind, bytes: u64, number: usize) -> TransferKey {
-    let area = pair.ends[1].exporting.areas[number];
+    let area = pair.ends[1].exporting.areas[number].clone();
     let requests = &mut pair.ends[0].requests;
     let transfer = requests.next_transfer();
     let request = Request::of_one(requests, kind, (number, &area), bytes);
@@ -382,7 +382,7 @@ fn a_link_that_is_cut_after_any_frame_ends_everything_and_frees_what_was_exporte
                     }
                     let told = pair.settle().and_then(|()| pair.check_end(true));
                     told.unwrap_or_else(|wrong| panic!("{kind} {bytes} {twist:?} {at}: {wrong}"));
-                    let area = pair.ends[1].exporting.areas[0];
+                    let area = pair.ends[1].exporting.areas[0].clone();
                     assert!(pair.ends[1].exporting.is_idle(&area), "{kind} {twist:?} {at}");
                 }
             }

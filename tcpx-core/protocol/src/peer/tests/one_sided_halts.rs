@@ -152,7 +152,7 @@ fn memory_is_in_use_until_the_last_chunk_is_in_place() {
     pair.deliver_all().unwrap();
     while pair.send_chunk(0, 0).unwrap() || pair.receive_chunk(1, 0).unwrap() {}
     pair.ends[1].unexport(0).unwrap();
-    let area = pair.ends[1].exporting.areas[0];
+    let area = pair.ends[1].exporting.areas[0].clone();
     assert!(pair.consume_chunk(1, 0).unwrap());
     assert!(!pair.ends[1].exporting.is_idle(&area), "a chunk is to be unpacked");
     assert!(pair.consume_chunk(1, 0).unwrap());
@@ -167,7 +167,7 @@ fn a_read_of_what_is_taken_back_stops_and_frees_it_when_its_chunks_are_sent() {
     let transfer = ask(&mut pair, Read, 1000);
     pair.deliver_all().unwrap();
     pair.ends[1].unexport(0).unwrap();
-    let area = pair.ends[1].exporting.areas[0];
+    let area = pair.ends[1].exporting.areas[0].clone();
     assert!(!pair.ends[1].exporting.is_idle(&area));
     while pair.send_chunk(1, 0).unwrap() {}
     assert!(pair.ends[1].exporting.is_idle(&area), "the other end need not do anything");

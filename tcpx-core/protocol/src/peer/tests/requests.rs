@@ -79,7 +79,7 @@ impl Request {
             key: requests.next_key(),
             kind,
             pieces: Arc::new(pieces),
-            keys: [area.listed].into(),
+            keys: [area.listed.clone()].into(),
             key_bytes: [area.bytes].into(),
             ranges: [ListedRange { key: 0, offset: 0, bytes }].into(),
             remote_memory: area.memory,

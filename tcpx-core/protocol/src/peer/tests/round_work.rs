@@ -76,7 +76,7 @@ impl Target {
         let (kind, count, bytes) = (OperationKind::Read, self.bytes as u32, self.bytes);
         let head = ListHead { kind, keys: count, ranges: count, bytes };
         self.hear(list(7, head, &[], &[]));
-        let keys: Vec<_> = self.exporting.areas.iter().map(|area| area.listed).collect();
+        let keys: Vec<_> = self.exporting.areas.iter().map(|area| area.listed.clone()).collect();
         for keys in keys.chunks(LIST_BYTES / KEY_BYTES) {
             self.hear(more_of(7, keys, &[]));
         }

@@ -105,7 +105,7 @@ pub(super) fn prepare_at(
     lengths: &[u64],
     areas: [usize; 2],
 ) -> TransferKey {
-    let known = areas.map(|number| pair.ends[1 - end].exporting.areas[number]);
+    let known = areas.map(|number| pair.ends[1 - end].exporting.areas[number].clone());
     let requests = &mut pair.ends[end].requests;
     let base = FIRST + APART * requests.all.len() as u64;
     let (mut at, mut pieces, mut ranges, mut pairs) = (0, Vec::new(), Vec::new(), Vec::new());

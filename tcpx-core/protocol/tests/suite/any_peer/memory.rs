@@ -68,8 +68,8 @@ impl Memory {
         let memory_id = MemoryId::after(number as u64);
         let secret = ExportSecret::new([number as u8; ExportSecret::BYTES]);
         let range = ExportedRange { memory_id, span, bytes, access };
-        let key = self.exports.add(range, secret).remote_key([0; 16]);
-        let listed = ListedKey { export: key.export, secret };
+        let key = self.exports.add(range, secret.clone()).remote_key([0; 16]);
+        let listed = ListedKey { export: key.export, secret: secret.clone() };
         let key = self.exports.open(key.export, &secret).expect("it is exported");
         self.areas.push(Area { key, listed, address, bytes, access, is_revoked: false });
     }
@@ -90,7 +90,7 @@ impl Memory {
             export: ExportId::from_wire(number.into()),
             secret: ExportSecret::new([number; ExportSecret::BYTES]),
         };
-        area.map_or(unknown, |area| area.listed)
+        area.map_or(unknown, |area| area.listed.clone())
     }
 
     /// Checks that bytes that are read, or written, are where they may be. Bytes of the peer's

@@ -11,7 +11,7 @@ use crate::types::{MemoryType, RegistrationKey};
 /// Returns a list of this number with `keys` keys, and ranges of one byte.
 fn list(number: u64, keys: usize, ranges: usize) -> Arc<PreparedList> {
     let secret = ExportSecret::new([number as u8; 16]);
-    let key = |at| ListedKey { export: ExportId::from_wire(at as u64), secret };
+    let key = |at| ListedKey { export: ExportId::from_wire(at as u64), secret: secret.clone() };
     let range = |at: usize| ListedRange { key: (at % keys) as u32, offset: at as u64, bytes: 1 };
     let piece = |at: usize| Piece { owner: 0, address: 4096 + 2 * at as u64, bytes: 1 };
     let pieces = (0..ranges).map(piece).collect();
@@ -106,7 +106,7 @@ fn a_long_list_is_cut_into_frames_that_hold_all_of_it_in_order() {
             let Frame::List(part) = frame else { panic!("{frame:?}") };
             assert_eq!((part.list, part.head), (0, (number == 1).then(|| list.head())));
             assert!(received_ranges.is_empty() || part.keys.is_empty(), "keys come first");
-            received_keys.extend(part.keys.iter().copied());
+            received_keys.extend(part.keys.iter().cloned());
             received_ranges.extend(part.ranges.iter().copied());
             assert_eq!(!ready.is_empty(), number == count, "it is ready with its last range");
         }

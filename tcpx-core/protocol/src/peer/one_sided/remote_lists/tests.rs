@@ -134,7 +134,7 @@ fn a_list_that_comes_in_parts_is_known_with_the_last() {
     let mut lists = lists();
     lists.begin_list(1, Write, (2, 3), 6).unwrap();
     for key in &keys[..2] {
-        lists.handle_keys(1, &[*key], &exports).unwrap();
+        lists.handle_keys(1, std::slice::from_ref(key), &exports).unwrap();
     }
     for offset in 0..3 {
         assert!(lists.get(1).is_none());
@@ -155,17 +155,17 @@ fn each_thing_that_cannot_be_opened_is_refused_with_its_range() {
     let wraps = [good, good, range(0, u64::MAX, 2)];
     assert_eq!(refused(Read, &keys[..1], &wraps, &exports), Some((Refusal::OutOfRange, 2)));
     let kinds = [good, range(1, 0, 1)];
-    let of_both = [keys[0], keys[2]];
+    let of_both = [keys[0].clone(), keys[2].clone()];
     assert_eq!(refused(Read, &of_both, &kinds, &exports), Some((Refusal::MixedMemory, 1)));
     let forged = ListedKey { secret: ExportSecret::new([9; 16]), ..keys[1] };
-    let unknown = ListedKey { export: ExportId::from_wire(77), ..keys[1] };
+    let unknown = ListedKey { export: ExportId::from_wire(77), ..keys[1].clone() };
     for bad in [forged, unknown] {
-        let both = [keys[0], bad];
+        let both = [keys[0].clone(), bad];
         assert_eq!(refused(Read, &both, &kinds, &exports), Some((Refusal::UnknownKey, 1)));
     }
     let opened = exports.open(keys[1].export, &keys[1].secret).unwrap();
     exports.revoke(opened);
-    let both = [keys[0], keys[1]];
+    let both = [keys[0].clone(), keys[1].clone()];
     assert_eq!(refused(Read, &both, &kinds, &exports), Some((Refusal::Revoked, 1)));
 }
 
@@ -316,7 +316,7 @@ proptest! {
             }
             fault = match frame {
                 Ok(numbers) => {
-                    let of = |at: &usize| keys.get(*at).copied().unwrap_or(forged);
+                    let of = |at: &usize| keys.get(*at).cloned().unwrap_or_else(|| forged.clone());
                     let remote: Vec<_> = numbers.iter().map(of).collect();
                     lists.handle_keys(1, &remote, &exports).err()
                 }

@@ -47,7 +47,7 @@ impl Drawn {
     /// Adds one more pair, in this area of the other end.
     fn add(&mut self, number: usize, area: &Area, flaw: Flaw, wanted: OperationKind, at: [u64; 3]) {
         let [here, offset, bytes] = at;
-        let mut listed = area.listed;
+        let mut listed = area.listed.clone();
         if flaw == Flaw::Forged {
             listed.secret = ExportSecret::new([0xee; ExportSecret::BYTES]);
         }
