@@ -117,7 +117,7 @@ class nixl_agent(real_agent):
 # What the backend does wrong, the check that finds it, its state, and words of what it saw.
 FAULTS = [
     ("notifies first", "torn-writes", "failed", "notifications came before their bytes"),
-    ("notifies first", "notification-order", "failed", "notification 0 came before its bytes"),
+    ("notifies first", "notification-order", "failed", "came before its bytes: "),
     ("notifies twice", "notification-order", "failed", "notification 0 came where 1 was next"),
     ("loses notifications", "notifications-alone", "hung", "500 notifications of here"),
     ("truncates", "truncated-reads", "failed", "a READ of 7 bytes: 1 of"),
