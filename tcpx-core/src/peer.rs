@@ -15,11 +15,13 @@
 //!   way to it.
 //! - `dial_policy`: addresses at which a peer's channels may be dialled, and the time at which this
 //!   end says that it could not. Pure.
+//! - `lanes`: lanes by channel. `losing`: channels that are lost while work goes on over others,
+//!   each a `lost_channel`. `reporting`: reports to the protocol on chunks and channels.
 //! - `ending`: end of a peer, and what cannot be freed yet then.
 //! - `message_buffers`: unexpected messages, and unread answers.
 //! - `session_context`: settings, plugin and identity of the session.
-//! - `waiting`: operations and notifications that wait for a peer's link, and the connection and
-//!   session that it is.
+//! - `pending_posts`: operations and notifications that wait for a peer's link, and the connection
+//!   and session that it is.
 //! - `watch`: checks of a peer's counters.
 
 mod actions;

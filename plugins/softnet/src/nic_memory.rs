@@ -2,7 +2,8 @@
 //! TCP, or, for host memory that they receive into, by io_uring. It takes the place of plain
 //! sockets below the comms, which are the same over all of them.
 //!
-//! - `region`: memory that a NIC receives into, its queue, and the shares of its users
+//! - `region`: memory that a NIC receives into, and its queue, made of its `parts`; `page_budget`:
+//!   the shares of its users
 //! - `watch`: regions with the thread that sees whether the NIC still has them
 //! - `receive_path`: path by which received bytes reach the region: device-memory TCP or io_uring
 //! - `arrivals`: bytes that come on one data socket; `held`: what they take of the region

@@ -20,7 +20,8 @@
 //!   `leaving`: goodbyes of both ends. `keeping`: limits of what an end makes the other one keep,
 //!   and `room`: their amount.
 //! - `lifecycle`: `stage`: the stages, and the progress of the goodbye of both ends. `channels`:
-//!   the channels to the peer, which may be made when something needs them. `keepalive`: requests
+//!   the channels to the peer, which may be made when something needs them; `setting_up`: their
+//!   set-up by both ends. `keepalive`: requests
 //!   for a sign of life, and frozen peers. `host_silence`: the time for which a host has
 //!   acknowledged nothing. `arrivals`: chunks that the peer has sent and that do not arrive.
 //! - `schedule`: `coalescer`: messages that share a chunk. `route`: the path of each message, by

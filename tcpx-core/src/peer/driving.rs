@@ -130,24 +130,12 @@ impl Connection {
         let Resources { session, ledger, batch, .. } = cx;
         let registrations = &mut ledger.registrations;
         let mut failed = None;
-        for (channel, lane) in self.send_lanes.by_channel_mut() {
-            match lane.progress(registrations, batch, &mut self.finished) {
-                Ok(step) => moved |= step.moved,
-                Err(error) => {
-                    failed = Some((channel, error));
-                    break;
-                }
-            }
-        }
-        for (channel, lane) in self.recv_lanes.by_channel_mut() {
-            if failed.is_some() {
-                break;
-            }
-            match lane.progress(registrations, batch, &session.memory) {
-                Ok(step) => moved |= step.moved,
-                Err(error) => failed = Some((channel, error)),
-            }
-        }
+        moved |= self.send_lanes.step(&mut failed, |lane| {
+            Ok(lane.progress(registrations, batch, &mut self.finished)?.moved)
+        });
+        moved |= self.recv_lanes.step(&mut failed, |lane| {
+            Ok(lane.progress(registrations, batch, &session.memory)?.moved)
+        });
         if let Some((channel, error)) = failed {
             self.lose_channel(channel, error, cx)?;
             moved = true;
@@ -180,25 +168,11 @@ impl Connection {
     }
 
     fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Resources) -> Result<bool> {
-        let (mut moved, mut failed) = (false, None);
-        for (channel, lane) in self.send_lanes.by_channel_mut() {
-            match lane.post_gathered(&mut cx.ledger.registrations, finished) {
-                Ok(posted) => moved |= posted,
-                Err(error) => {
-                    failed = Some((channel, error));
-                    break;
-                }
-            }
-        }
-        for (channel, lane) in self.recv_lanes.by_channel_mut() {
-            if failed.is_some() {
-                break;
-            }
-            match lane.consume(finished, &mut self.finished) {
-                Ok(consumed) => moved |= consumed,
-                Err(error) => failed = Some((channel, error)),
-            }
-        }
+        let (mut failed, registrations) = (None, &mut cx.ledger.registrations);
+        let mut moved =
+            self.send_lanes.step(&mut failed, |lane| lane.post_gathered(registrations, finished));
+        moved |=
+            self.recv_lanes.step(&mut failed, |lane| lane.consume(finished, &mut self.finished));
         if let Some((channel, error)) = failed {
             self.lose_channel(channel, error, cx)?;
             moved = true;

@@ -1,5 +1,7 @@
 //! Lanes of one direction of a connection, by channel. Those of lost channels are gone.
 
+use crate::error::{Error, Result};
+
 /// See the top of the file.
 #[derive(Debug)]
 pub(crate) struct Lanes<T>(Vec<Option<T>>);
@@ -42,6 +44,26 @@ impl<T> Lanes<T> {
     /// Returns each with the number of its channel.
     pub(crate) fn by_channel_mut(&mut self) -> impl Iterator<Item = (u16, &mut T)> {
         (0..).zip(&mut self.0).filter_map(|(channel, lane)| Some((channel, lane.as_mut()?)))
+    }
+
+    /// Takes a step of each, up to the first that fails: `failed` gets its channel and error. Takes
+    /// none if one has failed before. Returns whether anything moved.
+    pub(super) fn step(
+        &mut self,
+        failed: &mut Option<(u16, Error)>,
+        mut step: impl FnMut(&mut T) -> Result<bool>,
+    ) -> bool {
+        let mut moved = false;
+        for (channel, lane) in self.by_channel_mut() {
+            if failed.is_some() {
+                break;
+            }
+            match step(lane) {
+                Ok(it) => moved |= it,
+                Err(error) => *failed = Some((channel, error)),
+            }
+        }
+        moved
     }
 
     /// Returns the lane of each channel, unless it is lost.
