@@ -34,7 +34,7 @@ impl Connection {
             // The peer may be through, and its link with it.
             return Ok(moved);
         }
-        moved |= self.flush()?;
+        moved |= self.post_and_flush(now, cx)?;
         if !self.lost.is_empty() {
             moved |= self.poll_lost(cx)?;
         }
@@ -44,8 +44,7 @@ impl Connection {
             failure.check(now)?;
             return Ok(moved);
         }
-        // Frames that the peer needs before the chunks go first: sending chunks takes a while.
-        moved |= self.flush()?;
+        moved |= self.post_and_flush(now, cx)?;
         match self.drive_comms(cx) {
             Ok(comms_moved) => moved |= comms_moved,
             Err(error) => return self.defer_failure(error, now, cx),
@@ -60,6 +59,23 @@ impl Connection {
         self.execute_actions(cx)?;
         moved |= self.flush()?;
         Ok(moved)
+    }
+
+    /// Posts chunks, and sends the frames that the peer needs before them: to test what was posted,
+    /// and so to send it, takes a while. The frames leave while a GPU copies the chunks down.
+    fn post_and_flush(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
+        let moved = self.deferred.is_none() && self.post_chunks(now, cx)?;
+        Ok(moved | self.flush()?)
+    }
+
+    fn post_chunks(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
+        let (reached, registrations) = (cx.batch.reached(), &mut cx.ledger.registrations);
+        let mut failed = None;
+        let moved = self.send_lanes.step(&mut failed, |lane| lane.post(registrations, reached));
+        match failed.map(|(channel, error)| self.lose_channel(channel, error, cx)) {
+            None | Some(Ok(())) => Ok(moved),
+            Some(Err(error)) => self.defer_failure(error, now, cx),
+        }
     }
 
     fn read_link(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
@@ -170,7 +186,7 @@ impl Connection {
     fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Resources) -> Result<bool> {
         let (mut failed, registrations) = (None, &mut cx.ledger.registrations);
         let mut moved =
-            self.send_lanes.step(&mut failed, |lane| lane.post_gathered(registrations, finished));
+            self.send_lanes.step(&mut failed, |lane| lane.post(registrations, finished));
         moved |=
             self.recv_lanes.step(&mut failed, |lane| lane.consume(finished, &mut self.finished));
         if let Some((channel, error)) = failed {

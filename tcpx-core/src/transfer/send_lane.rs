@@ -308,18 +308,13 @@ impl SendLane {
         Ok(())
     }
 
-    /// Posts what batch `finished` has gathered, and what waited for it.
-    pub(crate) fn post_gathered(
-        &mut self,
-        registrations: &mut Registrations,
-        finished: BatchNumber,
-    ) -> Result<bool> {
-        if self.staged.is_empty() { Ok(false) } else { self.post(registrations, finished) }
-    }
-
     /// Posts what is ready, in order: what was gathered by batch `reached`, and what lies in one
     /// piece behind it.
-    fn post(&mut self, registrations: &mut Registrations, reached: BatchNumber) -> Result<bool> {
+    pub(crate) fn post(
+        &mut self,
+        registrations: &mut Registrations,
+        reached: BatchNumber,
+    ) -> Result<bool> {
         let mut moved = false;
         while let Some((span, bytes, tag)) = self.next_ready(reached) {
             // SAFETY: the registration is in use by this operation, so it stays until the operation

@@ -119,8 +119,8 @@ impl SendComm {
         })
     }
 
-    /// Queues a message and returns its number. Nothing moves before [`Self::test`]. Without memory
-    /// the message never gets done.
+    /// Queues a message and returns its number. Nothing leaves before [`Self::test`], but a copy
+    /// down from a GPU begins. Without memory the message never gets done.
     pub(crate) fn post(
         &mut self,
         memory: Option<Piece>,
@@ -144,6 +144,7 @@ impl SendComm {
         if is_in_vain {
             self.requests.stick(number);
         }
+        self.queue_from_gpu();
         Ok(number)
     }
 

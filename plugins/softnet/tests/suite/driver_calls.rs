@@ -45,8 +45,11 @@ fn stream_is_quiet(net: Net, gpu: &CudaGpu, connects_with_gpu: bool) {
     // The first send as well.
     for round in 0..40 {
         let bytes = [4096, bytes, 0, 20_000][round % 4];
+        let posted = driver_calls().expect("counted");
         let (rc, send) = net.isend(sender.comm, data.cast(), bytes as i32, from);
         assert_eq!(rc, 0);
+        let is_copied = driver_calls_since(&posted).contains_key("cuMemcpyAsync");
+        assert_eq!(is_copied, bytes > 0, "a copy begins with the post, before the first test");
         let (_, recv) = receiver.post(data.cast(), bytes, to);
         net.finish_both(send, recv);
         assert_eq!(net.consumed(receiver.comm, recv), 0);

@@ -280,7 +280,7 @@ impl Sender {
         unsafe { batch.submit(unpack.as_mut()) }.expect("copies");
         let finished = batch.finished(unpack.as_mut()).expect("copies");
         for lane in &mut self.lanes {
-            lane.post_gathered(registrations, finished).expect("sends");
+            lane.post(registrations, finished).expect("sends");
         }
         let bytes = self.books.take_done();
         self.under_way -= bytes;

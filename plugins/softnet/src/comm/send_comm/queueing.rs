@@ -34,27 +34,43 @@ impl SendComm {
     /// Hands messages to the sockets, in order, while there is room.
     pub(super) fn queue_chunks(&mut self) {
         self.queue_staged();
-        while let Some(number) = self.requests.next() {
-            if !self.has_credit(number) {
-                break;
-            }
-            let staged = self.requests.ring.get(number).is_some_and(|send| send.staged);
-            let all = if self.requests.hook.says(|hook| hook.loses(number)) {
-                true
-            } else if staged {
-                self.stage_message(number)
-            } else {
-                // Records are in the order of the messages, so no message overtakes one that is
-                // staged.
-                self.stager.as_ref().is_none_or(|stager| stager.is_idle())
-                    && self.queue_message(number)
-            };
-            if !all {
-                break;
-            }
+        while let Some(number) = self.requests.next()
+            && self.queue_next(number)
+        {
             self.requests.mark_queued();
         }
         self.queue_staged();
+    }
+
+    /// Begins to copy down the messages that are next and lie in a GPU: the copies take as long as
+    /// what the caller does before it tests.
+    pub(super) fn queue_from_gpu(&mut self) {
+        while let Some(number) = self.requests.next()
+            && self.is_staged(number)
+            && self.queue_next(number)
+        {
+            self.requests.mark_queued();
+        }
+    }
+
+    fn is_staged(&self, number: u64) -> bool {
+        self.requests.ring.get(number).is_some_and(|send| send.staged)
+    }
+
+    /// Hands the next message to the sockets, or begins to copy it down. Returns whether it is all
+    /// on its way.
+    fn queue_next(&mut self, number: u64) -> bool {
+        if !self.has_credit(number) {
+            return false;
+        }
+        if self.requests.hook.says(|hook| hook.loses(number)) {
+            return true;
+        }
+        if self.is_staged(number) {
+            return self.stage_message(number);
+        }
+        // Records are in the order of the messages, so no message overtakes one that is staged.
+        self.stager.as_ref().is_none_or(|stager| stager.is_idle()) && self.queue_message(number)
     }
 
     /// Begins to copy what is left of a message to pinned pages; returns false when not all of it
