@@ -67,7 +67,8 @@ tests() {
     suite tcpx-softnet 120 driver_calls::
     # What the core does with GPUs by itself. All else of it is in the sessions.
     part 120 "$(program tcpx-core tcpx_core)" memory::
-    suite tcpx-tests 400 encrypted_wires:: fake_gpu:: gpu_fault:: gpu_group:: gpu_for_hardware:: hardware_plugin:: one_transport::
+    suite tcpx-tests 400 encrypted_wires:: fake_gpu:: gpu_fault:: gpu_group:: gpu_for_hardware:: hardware_plugin:: lost_nics:: \
+        one_transport::
     for bounce in host device; do
         TCPX_SOFT_BOUNCE=$bounce suite tcpx-tests 400 gpu:: gpu_one_sided::
     done

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tcpx_tests::script::{Command, Memory, Options, PostSpec};
-use tcpx_tests::{Agent, Network, Pair, Side};
+use tcpx_tests::{Agent, Network, Pair, Side, has_gpu};
 
 use crate::peers_to_run;
 
@@ -13,8 +13,10 @@ use crate::peers_to_run;
 const RATES: [u32; 2] = [200, 200];
 const BYTES: u64 = 24_000_001;
 
-fn pair(network: &Network) -> Pair {
+/// `gpu`: whose memory moves, where ordinary memory does not stand for it.
+fn pair(network: &Network, gpu: Option<u32>) -> Pair {
     let options = |side| Options {
+        gpu,
         nics: network.nics(side, 2),
         channels: Some(4),
         peer_timeout_ms: Some(2_000),
@@ -56,8 +58,19 @@ fn chunks(stats: &Value, channel: usize) -> [u64; 2] {
 
 #[test]
 fn a_nic_that_goes_down_costs_its_channels_and_no_byte() {
+    one_of_two_goes_down(None);
+}
+
+#[test]
+fn nor_a_byte_of_a_gpu() {
+    if has_gpu() {
+        one_of_two_goes_down(Some(0));
+    }
+}
+
+fn one_of_two_goes_down(gpu: Option<u32>) {
     let Some(network) = Network::with_pairs_or_skip(&RATES) else { return };
-    let mut pair = pair(&network);
+    let mut pair = pair(&network, gpu);
     exchange(&mut pair, 1, || {});
     exchange(&mut pair, 3, || network.set_nic(Side::Right, 1, false).expect("ip"));
     let before: Value = pair.left.get(Command::Stats);
