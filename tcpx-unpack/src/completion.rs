@@ -48,6 +48,11 @@ impl Completions {
         Ok(self.submitted)
     }
 
+    /// Returns whether a submit is not known to be finished.
+    pub(crate) fn are_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     /// Returns the newest finished ticket.
     pub(crate) fn poll(&mut self) -> Result<Ticket, UnpackError> {
         if let Some(failure) = &self.failure {

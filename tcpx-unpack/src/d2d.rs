@@ -55,7 +55,8 @@ impl Unpack for D2dUnpack {
     }
 
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
-        let _entered = self.gpu.enter()?;
+        // Without a submit under way the driver is not asked.
+        let _entered = self.completions.are_under_way().then(|| self.gpu.enter()).transpose()?;
         self.completions.poll()
     }
 

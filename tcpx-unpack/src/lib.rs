@@ -11,6 +11,9 @@
 //! | [`Backend::D2d`] | – | one asynchronous copy for each extent of neighbouring fragments |
 //! | [`Backend::Kernel`] | – | one kernel for all fragments of all jobs |
 //!
+//! On a GPU [`Choice::Auto`] is the kernel, and a copy by the driver where a submit is one short
+//! piece of host memory.
+//!
 //! ```
 //! use tcpx_rx::UnpackDescriptor;
 //! use tcpx_unpack::{Choice, MemoryKind, UnpackJob, open};
@@ -38,6 +41,7 @@
 
 pub use tcpx_cuda as cuda;
 
+mod auto;
 mod bounce_memo;
 mod choice;
 mod completion;

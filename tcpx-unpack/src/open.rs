@@ -4,6 +4,7 @@ use std::fmt;
 
 use tcpx_cuda::{CudaError, CudaGpu};
 
+use crate::auto::AutoUnpack;
 use crate::choice::{Backend, Choice, MemoryKind};
 use crate::copy_threads::CopyThreads;
 use crate::d2d::D2dUnpack;
@@ -76,13 +77,22 @@ fn open_cuda(choice: Choice, ordinal: u32) -> Result<OpenedBackend, UnpackError>
             Err(reason) => Err(UnpackError::Unavailable { backend, reason }),
         };
     }
+    let kernel_and_engine = || -> Result<_, String> {
+        let kernel = KernelUnpack::new(&gpu)?;
+        let engine = D2dUnpack::new(&gpu).map_err(|error| error.to_string())?;
+        Ok(AutoUnpack::new(&gpu, kernel, engine))
+    };
     let mut refusals = Vec::new();
-    for backend in [Backend::Kernel, Backend::D2d, Backend::Host] {
+    match kernel_and_engine() {
+        Ok(unpack) => {
+            let why = "kernel: the fastest, and it passed its self-check; the driver copies what is \
+                       one short piece of host memory";
+            return Ok(OpenedBackend { unpack: Box::new(unpack), why: why.to_owned() });
+        }
+        Err(reason) => refusals.push(format!("{} is unavailable: {reason}", Backend::Kernel)),
+    }
+    for backend in [Backend::D2d, Backend::Host] {
         match open_on(backend, &gpu) {
-            Ok(unpack) if refusals.is_empty() => {
-                let why = format!("{backend}: the fastest, and it passed its self-check");
-                return Ok(OpenedBackend { unpack, why });
-            }
             Ok(unpack) => {
                 let why = format!("{backend}: {}", refusals.join("; "));
                 tracing::warn!(gpu = ordinal, why, "unpack falls back to a slower backend");

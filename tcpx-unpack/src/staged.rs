@@ -51,7 +51,11 @@ impl StagedUnpack {
 }
 
 /// Returns whether a bounce buffer is host memory. The driver is asked once.
-fn is_host(hosts: &mut BounceMemo<bool>, gpu: &CudaGpu, bounce: u64) -> Result<bool, CudaError> {
+pub(crate) fn is_host(
+    hosts: &mut BounceMemo<bool>,
+    gpu: &CudaGpu,
+    bounce: u64,
+) -> Result<bool, CudaError> {
     if let Some(known) = hosts.get(bounce) {
         return Ok(known);
     }

@@ -10,9 +10,9 @@ mod setup;
 
 use std::time::Instant;
 
-use tcpx_cuda::test_gpu;
+use tcpx_cuda::{driver_calls, driver_calls_since, test_gpu};
 use tcpx_rx::UnpackDescriptor;
-use tcpx_testkit::PATIENCE;
+use tcpx_testkit::{PATIENCE, in_own_process, report_skip};
 use tcpx_unpack::{
     Backend, Choice, MemoryKind, Side, Ticket, Unpack, UnpackError, UnpackJob, open,
 };
@@ -295,6 +295,34 @@ fn auto_takes_the_kernel_where_there_is_a_gpu() {
     let Some(gpu) = test_gpu() else { return };
     let opened = open(Choice::Auto, MemoryKind::Cuda { gpu: gpu.ordinal() }).unwrap();
     assert_eq!(opened.unpack.backend(), Backend::Kernel, "{}", opened.why);
+}
+
+/// The counts are those of `tcpx-tests/doubles/fake-cuda`, so the test skips over a real driver.
+#[test]
+fn auto_launches_nothing_for_a_short_piece_of_pinned_memory() {
+    in_own_process!();
+    let Some(gpu) = test_gpu() else { return };
+    if driver_calls().is_none() {
+        return report_skip("this driver does not count calls");
+    }
+    let mut unpack = open(Choice::Auto, MemoryKind::Cuda { gpu: gpu.ordinal() }).unwrap().unpack;
+    let bounces = [Memory::pinned(&gpu, &[7; 8192]), Memory::device(&gpu, &[7; 8192])];
+    let dst = Memory::device(&gpu, &[0; 8192]);
+    for (bounce, launches) in bounces.iter().zip([false, true]) {
+        let whole = [UnpackDescriptor { src_off: 0, len: 8192, dst_off: 0 }];
+        let job = UnpackJob::new(&whole)
+            .with_bounce(bounce.address(), 8192)
+            .with_destination(dst.address(), 8192);
+        let before = driver_calls().unwrap();
+        // SAFETY: both memories are this function's own, and outlive the wait.
+        let ticket = unsafe { unpack.submit(&[job]) }.unwrap();
+        let calls = driver_calls_since(&before);
+        let [launched, copied] =
+            ["cuLaunchKernel", "cuMemcpyAsync"].map(|call| calls.contains_key(call));
+        assert_eq!((launched, copied), (launches, !launches), "{calls:?}");
+        finish(&mut *unpack, ticket);
+    }
+    assert_eq!(dst.content(8192), [7; 8192]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(crate) enum BounceKind {
 }
 
 pub(crate) struct Setup {
-    backend: Backend,
+    choice: Choice,
     bounce: BounceKind,
     /// GPU of the unpacker and the destination.
     gpu: Option<CudaGpu>,
@@ -30,7 +30,7 @@ pub(crate) struct Setup {
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.gpu.is_some() { "GPU" } else { "host" };
-        write!(f, "{} backend from {:?} memory to {place} memory", self.backend, self.bounce)?;
+        write!(f, "{} backend from {:?} memory to {place} memory", self.choice, self.bounce)?;
         write!(f, ", {} threads", self.copy_threads)
     }
 }
@@ -39,7 +39,7 @@ impl Setup {
     /// The kernel of `gpu`, from device memory of `bounce_gpu`.
     pub(crate) fn kernel(bounce_gpu: &CudaGpu, gpu: &CudaGpu) -> Self {
         Self {
-            backend: Backend::Kernel,
+            choice: Choice::Kernel,
             bounce: BounceKind::Device,
             gpu: Some(gpu.clone()),
             bounce_gpu: Some(bounce_gpu.clone()),
@@ -52,9 +52,9 @@ impl Setup {
             Some(gpu) => MemoryKind::Cuda { gpu: gpu.ordinal() },
             None => MemoryKind::Host,
         };
-        let choice = Choice::from(self.backend);
-        let opened = open_with_threads(choice, memory, self.copy_threads).unwrap();
-        assert_eq!(opened.unpack.backend(), self.backend);
+        let opened = open_with_threads(self.choice, memory, self.copy_threads).unwrap();
+        let expected = self.choice.backend().unwrap_or(Backend::Kernel);
+        assert_eq!(opened.unpack.backend(), expected);
         opened.unpack
     }
 
@@ -78,7 +78,7 @@ impl Setup {
 /// The caller copies, one thread, or several.
 pub(crate) fn ordinary_setups() -> [Setup; 3] {
     [0, 1, 3].map(|copy_threads| Setup {
-        backend: Backend::Host,
+        choice: Choice::Host,
         bounce: BounceKind::Ordinary,
         gpu: None,
         bounce_gpu: None,
@@ -86,13 +86,13 @@ pub(crate) fn ordinary_setups() -> [Setup; 3] {
     })
 }
 
-/// Every backend on every kind of bounce buffer, or nothing where there is no GPU.
+/// Every choice on every kind of bounce buffer, or nothing where there is no GPU.
 pub(crate) fn gpu_setups() -> Vec<Setup> {
     let Some(gpu) = test_gpu() else { return Vec::new() };
     let mut setups = Vec::new();
-    for backend in [Backend::Host, Backend::D2d, Backend::Kernel] {
+    for choice in [Choice::Host, Choice::D2d, Choice::Kernel, Choice::Auto] {
         for bounce in [BounceKind::Device, BounceKind::Pinned, BounceKind::Ordinary] {
-            setups.push(Setup { backend, bounce, ..Setup::kernel(&gpu, &gpu) });
+            setups.push(Setup { choice, bounce, ..Setup::kernel(&gpu, &gpu) });
         }
     }
     setups
