@@ -38,9 +38,15 @@ pub(crate) struct AutoUnpack {
 }
 
 impl AutoUnpack {
-    pub(crate) fn new(gpu: &CudaGpu, kernel: KernelUnpack, engine: D2dUnpack) -> Self {
-        let hosts = BounceMemo::new();
-        Self { gpu: gpu.clone(), kernel, engine, hosts, order: SubmitOrder::new() }
+    /// Loads the kernel and checks that it works. The error is a reason for people to read.
+    pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, String> {
+        Ok(Self {
+            gpu: gpu.clone(),
+            kernel: KernelUnpack::new(gpu)?,
+            engine: D2dUnpack::new(gpu).map_err(|error| error.to_string())?,
+            hosts: BounceMemo::new(),
+            order: SubmitOrder::new(),
+        })
     }
 
     fn choose(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Copier, UnpackError> {

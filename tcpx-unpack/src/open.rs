@@ -72,27 +72,19 @@ fn open_cuda(choice: Choice, ordinal: u32) -> Result<OpenedBackend, UnpackError>
         reason: error.to_string(),
     })?;
     if let Some(backend) = asked {
-        return match open_on(backend, &gpu) {
+        return match open_on(choice, &gpu) {
             Ok(unpack) => Ok(OpenedBackend { unpack, why: format!("{backend}: asked for") }),
             Err(reason) => Err(UnpackError::Unavailable { backend, reason }),
         };
     }
-    let kernel_and_engine = || -> Result<_, String> {
-        let kernel = KernelUnpack::new(&gpu)?;
-        let engine = D2dUnpack::new(&gpu).map_err(|error| error.to_string())?;
-        Ok(AutoUnpack::new(&gpu, kernel, engine))
-    };
     let mut refusals = Vec::new();
-    match kernel_and_engine() {
-        Ok(unpack) => {
-            let why = "kernel: the fastest, and it passed its self-check; the driver copies what is \
-                       one short piece of host memory";
-            return Ok(OpenedBackend { unpack: Box::new(unpack), why: why.to_owned() });
-        }
-        Err(reason) => refusals.push(format!("{} is unavailable: {reason}", Backend::Kernel)),
-    }
-    for backend in [Backend::D2d, Backend::Host] {
-        match open_on(backend, &gpu) {
+    for choice in [Choice::Auto, Choice::D2d, Choice::Host] {
+        let backend = choice.backend().unwrap_or(Backend::Kernel);
+        match open_on(choice, &gpu) {
+            Ok(unpack) if refusals.is_empty() => {
+                let why = format!("{backend}: the fastest, and it passed its self-check");
+                return Ok(OpenedBackend { unpack, why });
+            }
             Ok(unpack) => {
                 let why = format!("{backend}: {}", refusals.join("; "));
                 tracing::warn!(gpu = ordinal, why, "unpack falls back to a slower backend");
@@ -104,12 +96,13 @@ fn open_cuda(choice: Choice, ordinal: u32) -> Result<OpenedBackend, UnpackError>
     Err(UnpackError::Unavailable { backend: Backend::Kernel, reason: refusals.join("; ") })
 }
 
-fn open_on(backend: Backend, gpu: &CudaGpu) -> Result<Box<dyn Unpack>, String> {
+fn open_on(choice: Choice, gpu: &CudaGpu) -> Result<Box<dyn Unpack>, String> {
     let describe = |error: CudaError| error.to_string();
-    Ok(match backend {
-        Backend::Host => Box::new(StagedUnpack::new(gpu).map_err(describe)?),
-        Backend::D2d => Box::new(D2dUnpack::new(gpu).map_err(describe)?),
-        Backend::Kernel => Box::new(KernelUnpack::new(gpu)?),
+    Ok(match choice {
+        Choice::Host => Box::new(StagedUnpack::new(gpu).map_err(describe)?),
+        Choice::D2d => Box::new(D2dUnpack::new(gpu).map_err(describe)?),
+        Choice::Kernel => Box::new(KernelUnpack::new(gpu)?),
+        Choice::Auto => Box::new(AutoUnpack::new(gpu)?),
     })
 }
 

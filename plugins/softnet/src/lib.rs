@@ -24,9 +24,10 @@
 //! A comm is one control socket and one to eight data sockets. A message up to
 //! [`Settings::inline_bytes`], or somewhat longer when no other is under way, follows its record
 //! on the control socket. A longer one is cut into chunks of [`Settings::chunk_bytes`]; each chunk
-//! is announced by a record and sent bare on the next data socket that has room. Nothing moves
-//! unless `test` is called: it drives the whole comm, except that a request which is finished
-//! already is reported without a system call. One call moves a bounded number of bytes.
+//! is announced by a record and sent bare on the next data socket that has room. A post only
+//! queues, and begins the copy down of what lies in a GPU. `test` moves the bytes: it drives the
+//! whole comm, except that a request which is finished already is reported without a system call.
+//! One call moves a bounded number of bytes.
 //!
 //! A receive into host memory goes where it was posted and leaves an empty slot in the unpack
 //! queue. A receive into device memory goes to pages of 4 KiB of the bounce region, one region per
@@ -139,10 +140,10 @@
 //! comm.
 //!
 //! # Waiting
-//! Nothing moves unless `test` is called, but it need not be called in a loop. [`comm_poll`],
-//! another addition to the table, gives the descriptors of a comm, to be watched for edges, and
-//! says after each `test` whether there is something to wait for. An edge may have been seen
-//! already, so `test` comes first, after each post as well. The passing of time is no edge: a
+//! Nothing is sent or received unless `test` is called, but it need not be called in a loop.
+//! [`comm_poll`], another addition to the table, gives the descriptors of a comm, to be watched for
+//! edges, and says after each `test` whether there is something to wait for. An edge may have been
+//! seen already, so `test` comes first, after each post as well. The passing of time is no edge: a
 //! caller that waits for edges asks [`comm_health`] about once a second whether a comm with
 //! requests is alive.
 //!
