@@ -205,9 +205,9 @@ impl Peer {
         !self.is_leaving() && self.origin.came_from(info)
     }
 
-    /// Returns whether the other end has given up its hello with this nonce for this peer's link.
-    pub(crate) fn replaces(&self, nonce: &Nonce) -> bool {
-        self.origin.given_up.as_ref() == Some(nonce)
+    /// Returns the hello that the other end has given up for this peer's link, once.
+    pub(crate) fn take_given_up(&mut self) -> Option<Nonce> {
+        self.origin.given_up.take()
     }
 
     /// Asks the peer whether it has lost this connection: its session begins the connection anew.

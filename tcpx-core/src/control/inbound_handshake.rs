@@ -52,8 +52,8 @@ pub(crate) enum HandshakeState {
     Proven,
     /// The connection is to be dropped, for this reason.
     Refused(String),
-    /// The other end has left and is not needed: either it had said nothing, or it has another
-    /// link.
+    /// The other end has left and is not needed: it had said nothing, has another link, or has not
+    /// waited for an answer to its hello.
     Left,
 }
 
@@ -122,6 +122,7 @@ impl InboundHandshake {
         {
             self.polls += 1;
         }
+        let was_proven = self.is_proven();
         let mut outcome = self.link.flush().and_then(|_| self.link.receive(now));
         loop {
             return match (outcome, &self.proven) {
@@ -129,9 +130,13 @@ impl InboundHandshake {
                 (Ok(None), None) => HandshakeState::AwaitingHello,
                 (Ok(Some(frame)), _) => match self.hear(frame, identity) {
                     Ok(()) => {
-                        // More frames may have come in the same read, which the socket does not
-                        // report again.
-                        outcome = self.link.next_frame();
+                        outcome = match self.is_proven() {
+                            // The other end may have left since: it has given its hello up.
+                            true => self.link.receive(now),
+                            // More frames may have come in the same read, which the socket does not
+                            // report again.
+                            false => self.link.next_frame(),
+                        };
                         continue;
                     }
                     Err(Refusal::Unheard) => {
@@ -143,7 +148,9 @@ impl InboundHandshake {
                         HandshakeState::Refused(reason)
                     }
                 },
-                (Err(LinkError::Gone(_)), _) if self.is_silent() || self.is_held => {
+                (Err(LinkError::Gone(_)), proven)
+                    if self.is_silent() || self.is_held || (proven.is_some() && !was_proven) =>
+                {
                     HandshakeState::Left
                 }
                 (Err(LinkError::Gone(how)), _) => HandshakeState::Refused(how.to_string()),

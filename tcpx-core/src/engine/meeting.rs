@@ -9,7 +9,7 @@
 //! - `attempting`: connects, accepts and goodbyes that no call waits for; and peers that operations
 //!   and notifications go to, connected if need be. `attempts`: their deadlines and results. Pure.
 //! - `connecting`: connects of this session, and peers that come in from their targets; which of
-//!   two crossing dials stays.
+//!   two crossing dials stays. `given_up`: hellos that other ends have given up. Pure.
 //! - `accepting`: peers that come in, for this session or for an engine of another device.
 //!   `accept_queue`: accepts and peers that wait for each other. Pure.
 //! - `departing`: peers that are left, that end, and that are forgotten; events of peers for the
@@ -28,6 +28,7 @@ mod attempts;
 mod connecting;
 mod departing;
 pub(crate) mod device_context;
+mod given_up;
 mod listening;
 pub(crate) mod peer_names;
 
@@ -37,11 +38,13 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::frames::hello::Nonce;
 use tcpx_protocol::types::memory::Device;
 
 use self::accept_queue::AcceptQueue;
 use self::attempts::Attempts;
 use self::device_context::DeviceContext;
+use self::given_up::GivenUpHellos;
 use self::peer_names::PeerNames;
 use crate::completions::peer_queue::PeerQueue;
 use crate::control::listener::ControlListener;
@@ -55,6 +58,7 @@ pub(crate) struct Meeting {
     listener: Option<ControlListener>,
     /// Whether something has happened to the listener, or to a session that waits for it.
     is_listener_due: bool,
+    given_up: GivenUpHellos,
     context: DeviceContext,
     /// Number of peers on their way to engines of other devices.
     handed_over: Arc<AtomicUsize>,
@@ -72,6 +76,7 @@ impl Meeting {
             infos: BTreeMap::new(),
             listener,
             is_listener_due: false,
+            given_up: GivenUpHellos::default(),
             context,
             handed_over: Arc::default(),
             accept_queue: AcceptQueue::default(),
@@ -99,6 +104,12 @@ impl Meeting {
     /// Has the next round look at the listener.
     #[inline]
     pub(super) fn poll_listener(&mut self) {
+        self.is_listener_due = true;
+    }
+
+    /// Remembers a hello that the other end has given up. It may have arrived, and wait.
+    pub(super) fn note_given_up(&mut self, hello: Nonce) {
+        self.given_up.add(hello);
         self.is_listener_due = true;
     }
 

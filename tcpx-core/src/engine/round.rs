@@ -149,7 +149,11 @@ impl Engine {
         }
         let Some(peer) = self.peers.get_mut(key) else { return false };
         let (was_up, was_leaving) = (is_up(peer), peer.is_leaving());
-        let moved = match peer.progress(now, &mut self.resources) {
+        let outcome = peer.progress(now, &mut self.resources);
+        if let Some(hello) = peer.take_given_up() {
+            self.meeting.note_given_up(hello);
+        }
+        let moved = match outcome {
             Ok(moved) => {
                 let is_up = is_up(peer);
                 self.has_news |= is_up != was_up;

@@ -1,3 +1,4 @@
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcpx_protocol::frames::conn_info::ConnInfo;
 use tcpx_protocol::types::memory::Device;
 use tcpx_testkit::{PATIENCE, eventually, until};
@@ -134,6 +135,22 @@ fn greeted(
         is_greeting
     });
     connector.poll("ours", Instant::now(), theirs).expect("its hello is written");
+}
+
+#[test]
+fn who_has_left_before_its_hello_is_read_is_no_peer() {
+    let (ours, theirs) = (identity(), identity());
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let mut connector = Connector::new(info(&ours, vec![listener.address().unwrap()]), 0);
+    greeted(&mut connector, &mut listener, [&ours, &theirs]);
+    drop(connector);
+    let (_, left) = listener.unproven.first_key_value().expect("it is not read");
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    until("its end comes", || {
+        poll(&mut [PollFd::new(left, PollFlags::RDHUP)], Some(&now)) == Ok(1)
+    });
+    assert!(listener.progress(Instant::now(), &ours));
+    assert!(listener.unproven.is_empty() && !listener.has_proven());
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //!   dial that fails. Where only one direction leads anywhere, that direction is taken.
 //!
 //! An end that has given way says so in its welcome, for its own hello may arrive after the
-//! welcome.
+//! welcome, or even after the end of the connection that the welcome has begun.
 //!
 //! A session may connect again while this end still has its old connection. The new one waits until
 //! the old one has ended here, because bytes of the old one may still be unread. This end asks the
@@ -151,7 +151,6 @@ impl Engine {
             }
             return true;
         }
-        let Some(introduction) = listener.introduction(number) else { return false };
         let ours = &self.resources.session.identity.session;
         if self.unpacking.is_written_by(introduction.session()) {
             listener.hold(number);
@@ -167,7 +166,7 @@ impl Engine {
             Some(_) => DialProgress::Greeted,
             None => DialProgress::Unheard,
         });
-        let is_given_up = self.peers.values().any(|peer| peer.replaces(introduction.nonce()));
+        let is_given_up = self.meeting.given_up.take(introduction.nonce());
         match (decide(ours, introduction.session(), own, is_given_up), dial) {
             (HelloDecision::Adopt, Some((key, _))) => self.adopt(key, number, now),
             (HelloDecision::Wait, _) => {

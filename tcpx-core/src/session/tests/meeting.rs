@@ -18,6 +18,7 @@ use crate::control::connector::Connector;
 use crate::control::identity::Identity;
 use crate::control::socket::LinkSocket;
 use crate::engine::meeting::accept_queue::Accept;
+use crate::types::PeerKey;
 use crate::{Error, Session};
 
 fn local() -> Session {
@@ -107,6 +108,14 @@ fn state(session: &Session) -> String {
         .to_owned()
 }
 
+/// Ends the connection with the peer as an error of this end does. Returns its key.
+fn lose(session: &Session) -> PeerKey {
+    let mut engine = session.shared.engine().expect("no fork");
+    let (peer, _) = engine.peer("peer").expect("it is up");
+    engine.fail_peer(peer, Error::Cancelled);
+    peer
+}
+
 /// Returns whether each session has one peer, which is up.
 fn are_one(sessions: [&Session; 2]) -> bool {
     sessions.iter().all(|session| {
@@ -152,17 +161,41 @@ fn the_larger_id_gives_way_also_when_its_hello_is_not_answered() {
         given_up.receive::<HandshakeFrame>(Instant::now()).is_err()
     });
     // The hello of the session comes late, at the end that it was meant for: it makes no peer.
-    let mut late = link(TcpStream::connect(info(&small).addresses[0]).unwrap());
-    let HandshakeFrame::Challenge(challenge) = hear(&mut late, &[&small]) else { panic!() };
-    let secret = identity(&small).secret;
-    let again = said.proven.hello.prove(Role::Connector, &challenge.nonce, &secret);
-    let again = Introduction::new(again, &identity(&large).secret);
-    late.queue(&HandshakeFrame::Hello(Box::new(again)));
-    take_turns(&[&small, &large], "it is dropped", || {
-        late.flush().is_err() || late.receive::<HandshakeFrame>(Instant::now()).is_err()
-    });
+    drop_late(said, [&small, &large]);
     assert!(are_one([&small, &large]), "{:?}", small.stats().peers);
     assert_eq!((small.stats().peers_failed, large.stats().peers_failed), (0, 0));
+}
+
+/// Delivers the hello of a dial that `from` has given up to `to`, which must drop it.
+fn drop_late(said: Introduction, [to, from]: [&Session; 2]) {
+    let mut late = link(TcpStream::connect(info(to).addresses[0]).unwrap());
+    let HandshakeFrame::Challenge(challenge) = hear(&mut late, &[to]) else { panic!() };
+    let secret = identity(to).secret;
+    let again = said.proven.hello.prove(Role::Connector, &challenge.nonce, &secret);
+    let again = Introduction::new(again, &identity(from).secret);
+    late.queue(&HandshakeFrame::Hello(Box::new(again)));
+    take_turns(&[to], "it is dropped", || {
+        late.flush().is_err()
+            || match late.receive::<HandshakeFrame>(Instant::now()) {
+                Ok(answer) => answer.is_some_and(|answer| panic!("{answer:?}")),
+                Err(_) => true,
+            }
+    });
+}
+
+#[test]
+fn a_hello_that_was_given_up_is_not_taken_by_the_next_connect() {
+    let (stray, address) = stray_listener();
+    let [small, large] = acquainted([Some(address), None]);
+    let (_given_up, said) = greet(&stray, &large, &[]);
+    let connect = || small.shared.engine().expect("no fork").start_connect("peer");
+    connect().expect("it begins");
+    take_turns(&[&small, &large], "one connection", || are_one([&small, &large]));
+    let lost = lose(&small);
+    take_turns(&[&large], "the end is known", || state(&large) == "gone");
+    assert_ne!(connect().expect("it begins"), lost);
+    drop_late(said, [&small, &large]);
+    take_turns(&[&small, &large], "one connection", || state(&small) == "up");
 }
 
 #[test]
