@@ -6,10 +6,14 @@
 # which are verified. About 20 s a round, on a machine that does nothing else, or the figures mean
 # nothing.
 #
-# usage: tools/scripts/compare-nixl.sh [--busy N] [--encrypt] [--kv FILE] FOLDER [ROUNDS] [ROW...]
+# usage: tools/scripts/compare-nixl.sh [--busy N] [--encrypt] [--vram] [--ucx NAME=VALUE]... [--kv FILE] FOLDER [ROUNDS]
+#            [ROW...]
 #   N       processes that compute meanwhile (default: none)
 #   --encrypt
 #           this backend encrypts (TCPX_ENCRYPTION=require); UCX goes on in clear
+#   --vram  memory of GPU 0 instead of host memory. The processes share the GPU, so they take turns on it
+#   --ucx NAME=VALUE
+#           a setting of UCX, such as UCX_RNDV_SCHEME=put_zcopy
 #   --kv FILE
 #           KV caches of requests instead: READ, and WRITE with a notification, 1, 4, 16 and 64
 #           under way, where memory allows it. p50 and p99 of a request, of 120 or more over the
@@ -23,7 +27,7 @@
 set -euo pipefail
 . "$(dirname "$0")/usage.sh"
 
-busy=0 encryption= kv=
+busy=0 encryption= kv= memory=DRAM tuned=
 while [[ ${1:-} == --* ]]; do
     case $1 in
     --busy)
@@ -31,6 +35,11 @@ while [[ ${1:-} == --* ]]; do
         shift
         ;;
     --encrypt) encryption=require ;;
+    --vram) memory=VRAM ;;
+    --ucx)
+        tuned+=" ${2:?a setting of UCX, NAME=VALUE}"
+        shift
+        ;;
     --kv)
         kv=$(realpath "${2:?the file of tcpx perf --kv MODEL --json}")
         shift
@@ -56,4 +65,4 @@ for variable in "${!TCPX_@}" "${!UCX_@}"; do unset "$variable"; done
 if [[ $encryption ]]; then
     export TCPX_ENCRYPTION=$encryption
 fi
-exec "$python" tools/scripts/compare_nixl.py "$folder" "$rounds" "$busy" "$kv" "$@"
+exec "$python" tools/scripts/compare_nixl.py "$folder" "$rounds" "$busy" "$kv" "$memory" "$tuned" "$@"

@@ -17,6 +17,7 @@ from importlib.metadata import version
 
 import numpy
 import ucx_over_tcp
+from gpu_memory import GpuMemory
 from kv_figures import fitting, kv_figures, kv_line
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -97,7 +98,7 @@ def rows(rounds, kv=None):
 class End:
     """One of two agents, with an area that is read from or written to."""
 
-    def __init__(self, backend, name, other, pipe, bytes_):
+    def __init__(self, backend, name, other, pipe, bytes_, memory):
         from nixl._api import nixl_agent, nixl_agent_config
 
         self.backend, self.other, self.pipe = backend, other, pipe
@@ -106,10 +107,11 @@ class End:
         self.agent.create_backend(backend, {})
         self.area = numpy.zeros(bytes_, dtype=numpy.uint8)
         self.noise = numpy.random.default_rng(1).integers(0, 256, NOISE_BYTES, dtype=numpy.uint8)
-        self.agent.register_memory(
-            [(self.area.ctypes.data, bytes_, 0, "")], "DRAM", backends=[backend]
-        )
-        pipe.send((self.agent.get_agent_metadata(), self.area.ctypes.data))
+        # With memory of a GPU the area has the bytes that are written there, and read back.
+        self.memory, self.gpu = memory, GpuMemory(bytes_) if memory == "VRAM" else None
+        self.local = self.gpu.address if self.gpu else self.area.ctypes.data
+        self.agent.register_memory([(self.local, bytes_, 0, "")], memory, backends=[backend])
+        pipe.send((self.agent.get_agent_metadata(), self.local))
         metadata, self.remote = pipe.recv()
         self.agent.add_remote_agent(metadata)
         self.handles, self.notes = {}, collections.deque()
@@ -126,11 +128,21 @@ class End:
     def fill(self, row, turn):
         for part, noise, number in self.pieces(row, turn):
             numpy.bitwise_xor(noise, number, out=part)
+        if self.gpu:
+            self.gpu.write(self.whole(row))
+
+    def whole(self, row):
+        """The part of the area that a row uses."""
+        return self.area[: row.messages * row.message]
 
     def clear(self, row):
-        self.area[: row.messages * row.message] = 0
+        self.whole(row)[:] = 0
+        if self.gpu:
+            self.gpu.clear(row.messages * row.message)
 
     def is_filled(self, row, turn):
+        if self.gpu:
+            self.gpu.read(self.whole(row))
         return all(
             numpy.array_equal(part, numpy.bitwise_xor(noise, number))
             for part, noise, number in self.pieces(row, turn)
@@ -139,11 +151,11 @@ class End:
     def handle(self, row, place):
         """A transfer of one message. Neighbours are distinct, so that they are not merged."""
         ends = []
-        for base in (self.area.ctypes.data, self.remote):
+        for base in (self.local, self.remote):
             begin = base + place * row.message
             order = [(17 * i) % row.descriptors for i in range(row.descriptors)]
             ranges = [(begin + i * row.size, row.size, 0) for i in order]
-            ends.append(self.agent.get_xfer_descs(ranges, "DRAM"))
+            ends.append(self.agent.get_xfer_descs(ranges, self.memory))
         return self.agent.initialize_xfer(
             row.operation, *ends, self.other, backends=[self.backend]
         )
@@ -248,10 +260,10 @@ class End:
         return seen, time.process_time() - begin
 
 
-def serve(pipe, backend, name, other, bytes_, environment):
+def serve(pipe, backend, name, other, bytes_, memory, environment):
     """One end, which follows the orders of the other."""
     os.environ.update(environment)
-    end = End(backend, name, other, pipe, bytes_)
+    end = End(backend, name, other, pipe, bytes_, memory)
     while True:
         what, *arguments = pipe.recv()
         if what == "end":
@@ -265,12 +277,12 @@ def serve(pipe, backend, name, other, bytes_, environment):
 class Pair:
     """The two processes of a backend."""
 
-    def __init__(self, backend, environment, bytes_):
+    def __init__(self, backend, environment, bytes_, memory):
         context = multiprocessing.get_context("spawn")
         self.pipes = []
         for name, other in (("first", "second"), ("second", "first")):
             pipe, its = context.Pipe()
-            arguments = (its, backend, name, other, bytes_, environment)
+            arguments = (its, backend, name, other, bytes_, memory, environment)
             context.Process(target=serve, args=arguments, daemon=True).start()
             self.pipes.append(pipe)
         told = [self.receive(pipe) for pipe in self.pipes]
@@ -322,7 +334,8 @@ def compute():
 
 def main():
     folder, rounds, busy, kv = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    begins = tuple(sys.argv[5:]) or ""
+    memory, tuned, begins = sys.argv[5], sys.argv[6], tuple(sys.argv[7:]) or ""
+    tuned = dict(setting.split("=", 1) for setting in tuned.split())
     if kv:
         with open(kv, encoding="utf-8") as report:
             kv = json.load(report)["kv"]
@@ -332,13 +345,15 @@ def main():
     bytes_ = max(row.messages * row.message for row in wanted) or KIB
     quiet = {"NIXL_LOG_LEVEL": "ERROR"}
     pairs = {
-        "UCX": Pair("UCX", {**quiet, **ucx_over_tcp.variables()}, bytes_),
-        "TCPX": Pair("TCPX", {**quiet, "NIXL_PLUGIN_DIR": folder}, bytes_),
+        "UCX": Pair("UCX", {**quiet, **ucx_over_tcp.variables(), **tuned}, bytes_, memory),
+        "TCPX": Pair("TCPX", {**quiet, "NIXL_PLUGIN_DIR": folder}, bytes_, memory),
     }
     context = multiprocessing.get_context("spawn")
     for _ in range(busy):
         context.Process(target=compute, daemon=True).start()
     beside = f", {busy} busy with other work" if busy else ""
+    beside += ", memory of a GPU" if memory == "VRAM" else ""
+    beside += "".join(f", {name}={value}" for name, value in tuned.items())
     beside += ", TCPX encrypts" if os.environ.get("TCPX_ENCRYPTION") else ""
     print(f"{processor()}, {os.cpu_count()} processors{beside}, Linux {platform.release()}, NIXL "
           f"{version('nixl')}, medians of {rounds} rounds\n")
