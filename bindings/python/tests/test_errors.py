@@ -83,7 +83,7 @@ def test_a_descriptor_opens_what_it_says_and_as_long_as_it_is_open(pair):
         here.read(bytearray(9), tcpx.Remote(descriptor, 0, 9))
     assert refused.value.diagnosis == "TCPX-832"
     with pytest.raises(tcpx.BadMemory, match="remote key"):
-        here.read(bytearray(8), descriptor[:-1] + b"?")
+        here.read(bytearray(8), descriptor[:-1] + bytes([descriptor[-1] ^ 1]))
     memory.close()
     with pytest.raises(tcpx.Refused, match="taken back") as refused:
         here.read(bytearray(8), descriptor).wait(PATIENCE)
