@@ -29,8 +29,6 @@ pub(crate) struct InboundHandshake {
     since: Instant,
     give_up_at: Instant,
     proven: Option<(Box<Introduction>, Agreement, ChannelClaim)>,
-    /// Whether the answer is held back, because this session is connecting to the other one itself.
-    is_held: bool,
     /// Number of times that the handshake was driven.
     #[cfg(test)]
     pub(crate) polls: usize,
@@ -52,8 +50,8 @@ pub(crate) enum HandshakeState {
     Proven,
     /// The connection is to be dropped, for this reason.
     Refused(String),
-    /// The other end has left and is not needed: it had said nothing, has another link, or has not
-    /// waited for an answer to its hello.
+    /// The other end has left and is not needed: it had said nothing, or has not waited for the
+    /// answer to its hello.
     Left,
 }
 
@@ -110,7 +108,6 @@ impl InboundHandshake {
             since: now,
             give_up_at,
             proven: None,
-            is_held: false,
             #[cfg(test)]
             polls: 0,
         })
@@ -122,7 +119,6 @@ impl InboundHandshake {
         {
             self.polls += 1;
         }
-        let was_proven = self.is_proven();
         let mut outcome = self.link.flush().and_then(|_| self.link.receive(now));
         loop {
             return match (outcome, &self.proven) {
@@ -148,9 +144,7 @@ impl InboundHandshake {
                         HandshakeState::Refused(reason)
                     }
                 },
-                (Err(LinkError::Gone(_)), proven)
-                    if self.is_silent() || self.is_held || (proven.is_some() && !was_proven) =>
-                {
+                (Err(LinkError::Gone(_)), proven) if self.is_silent() || proven.is_some() => {
                     HandshakeState::Left
                 }
                 (Err(LinkError::Gone(how)), _) => HandshakeState::Refused(how.to_string()),
@@ -283,12 +277,6 @@ impl InboundHandshake {
     /// Returns the introduction of the other end, once it is proven.
     pub(crate) fn introduction(&self) -> Option<&Introduction> {
         self.proven.as_ref().map(|(introduction, ..)| &**introduction)
-    }
-
-    /// Holds the answer back. Either this session is connecting to the other one itself, or it has
-    /// not seen the previous connection end.
-    pub(crate) fn hold(&mut self) {
-        self.is_held = true;
     }
 
     /// Returns whether the other end has sent nothing at all.

@@ -287,13 +287,6 @@ impl ControlListener {
         self.proven.get(&number)?.introduction()
     }
 
-    /// Holds the answer to a handshake back.
-    pub(crate) fn hold(&mut self, number: u64) {
-        if let Some(handshake) = self.proven.get_mut(&number) {
-            handshake.hold();
-        }
-    }
-
     /// Removes a handshake, and returns it.
     pub(crate) fn take(&mut self, number: u64) -> Option<InboundHandshake> {
         let handshake = self.unproven.remove(&number).or_else(|| self.proven.remove(&number))?;

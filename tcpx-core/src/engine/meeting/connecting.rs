@@ -153,7 +153,6 @@ impl Engine {
         }
         let ours = &self.resources.session.identity.session;
         if self.unpacking.is_written_by(introduction.session()) {
-            listener.hold(number);
             return false;
         }
         // A session that connects to itself is two peers, one at each end.
@@ -169,14 +168,10 @@ impl Engine {
         let is_given_up = self.meeting.given_up.take(introduction.nonce());
         match (decide(ours, introduction.session(), own, is_given_up), dial) {
             (HelloDecision::Adopt, Some((key, _))) => self.adopt(key, number, now),
-            (HelloDecision::Wait, _) => {
-                listener.hold(number);
-                return false;
-            }
+            (HelloDecision::Wait, _) => return false,
             (HelloDecision::Drop, _) => drop(listener.take(number)),
             (HelloDecision::Welcome | HelloDecision::Adopt, _) => {
                 if let Some(lost) = predecessor(&self.peers, introduction) {
-                    listener.hold(number);
                     self.doubt(lost, now);
                     return false;
                 }
