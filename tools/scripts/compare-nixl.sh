@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the backend for NIXL beside the one for UCX that NIXL's wheel has, over TCP: what a program
-# of NIXL sees, between two processes of this machine, over host memory. WRITE and READ of 4 KiB to
+# of NIXL sees, between two processes of this machine. WRITE and READ of 4 KiB to
 # 64 MiB one at a time and 8 outstanding, notifications there and back, and requests of 1,000
 # descriptors of 4 KiB. Medians of rounds in which the two take turns; each turn has fresh bytes,
 # which are verified. About 20 s a round, on a machine that does nothing else, or the figures mean
@@ -13,7 +13,7 @@
 #           this backend encrypts (TCPX_ENCRYPTION=require); UCX goes on in clear
 #   --vram  memory of GPU 0 instead of host memory. The processes share the GPU, so they take turns on it
 #   --ucx NAME=VALUE
-#           a setting of UCX, such as UCX_RNDV_SCHEME=put_zcopy
+#           a setting of UCX, such as UCX_TCP_RX_SEG_SIZE=1M
 #   --kv FILE
 #           KV caches of requests instead: READ, and WRITE with a notification, 1, 4, 16 and 64
 #           under way, where memory allows it. p50 and p99 of a request, of 120 or more over the
@@ -37,7 +37,11 @@ while [[ ${1:-} == --* ]]; do
     --encrypt) encryption=require ;;
     --vram) memory=VRAM ;;
     --ucx)
-        tuned+=" ${2:?a setting of UCX, NAME=VALUE}"
+        if [[ ${2:-} != UCX_*=* ]]; then
+            echo "--ucx ${2:-}: a setting of UCX is UCX_NAME=VALUE" >&2
+            exit 2
+        fi
+        tuned+=" $2"
         shift
         ;;
     --kv)

@@ -17,7 +17,7 @@ from importlib.metadata import version
 
 import numpy
 import ucx_over_tcp
-from gpu_memory import GpuMemory
+from gpu_memory import GpuError, GpuMemory, driver
 from kv_figures import fitting, kv_figures, kv_line
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -336,6 +336,11 @@ def main():
     folder, rounds, busy, kv = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     memory, tuned, begins = sys.argv[5], sys.argv[6], tuple(sys.argv[7:]) or ""
     tuned = dict(setting.split("=", 1) for setting in tuned.split())
+    if memory == "VRAM":
+        try:
+            driver()
+        except GpuError as error:
+            sys.exit(f"--vram: {error}")
     if kv:
         with open(kv, encoding="utf-8") as report:
             kv = json.load(report)["kv"]

@@ -7,15 +7,20 @@ class GpuError(RuntimeError):
     """A call of the driver has failed."""
 
 
+def driver():
+    """Returns the driver's library."""
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise GpuError(f"there is no driver of a GPU: {error}") from error
+
+
 class GpuMemory:
     """Bytes of GPU 0 that live as long as the process. The primary context is current in the
     thread that makes them, as in a program of the CUDA runtime."""
 
     def __init__(self, bytes_):
-        try:
-            self._driver = ctypes.CDLL("libcuda.so.1")
-        except OSError as error:
-            raise GpuError(f"there is no driver of a GPU: {error}") from error
+        self._driver = driver()
         device, context = ctypes.c_int(), ctypes.c_void_p()
         address = ctypes.c_uint64()
         self._call("cuInit", 0)
