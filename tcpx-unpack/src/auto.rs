@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
 //! Backend that `auto` opens on a GPU: the kernel, and a copy by the driver for a batch that is one
-//! short piece of host memory.
+//! short piece from or to host memory.
 //!
 //! The copy engine has such a piece in place 3 µs sooner than a kernel, which is a tenth of half a
 //! round trip of 4 KiB. The kernel is the better copier of all else: of many pieces, because each
@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use tcpx_cuda::CudaGpu;
+use tcpx_cuda::{CudaGpu, is_host_memory};
 
 use crate::bounce_memo::BounceMemo;
 use crate::choice::Backend;
@@ -52,7 +52,8 @@ impl AutoUnpack {
     fn choose(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Copier, UnpackError> {
         let Some(job) = short_piece(jobs) else { return Ok(Copier::Kernel) };
         let _entered = self.gpu.enter()?;
-        let is_host = is_host(&mut self.hosts, &self.gpu, job.bounce)?;
+        let is_host =
+            is_host(&mut self.hosts, &self.gpu, job.bounce)? || is_host_memory(&self.gpu, job.dst)?;
         Ok(if is_host { Copier::Engine } else { Copier::Kernel })
     }
 }
