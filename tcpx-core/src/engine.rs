@@ -79,6 +79,7 @@ use crate::settings::SessionOptions;
 use crate::stats::report::ReportSums;
 use crate::stats::stages::{Activity, StageClock};
 use crate::transfer::batch::Batch;
+use crate::transfer::link_buffers::LinkBuffers;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
 use crate::types::PeerKey;
@@ -182,7 +183,14 @@ impl Engine {
         Ok(Self {
             resources: Resources {
                 session,
-                ledger: Ledger { transfers, registrations, exports, staging, notifications },
+                ledger: Ledger {
+                    transfers,
+                    registrations,
+                    exports,
+                    staging,
+                    link_buffers: LinkBuffers::default(),
+                    notifications,
+                },
                 batch,
                 workers,
             },

@@ -5,7 +5,7 @@
 //!
 //! - `connection`: a proven link, its comms and its lanes. `posting`: operations of a program on
 //!   it. `driving`: a step of it. Both call `actions`, which executes the protocol's actions, and
-//!   `messages`, which moves the bytes on the link.
+//!   `messages`, which moves the bytes on the link. `link_copy`: those of a GPU's memory.
 //! - `wakeups`: wake-ups of a connection, the time of its next drive, and its counts.
 //! - `resources`: state that every peer of a session reads and writes, and the gate that shows
 //!   threads without the engine whether operations may be posted.
@@ -33,6 +33,7 @@ mod dial_policy;
 mod driving;
 pub(crate) mod ending;
 mod lanes;
+mod link_copy;
 mod losing;
 mod lost_channel;
 mod message_buffers;

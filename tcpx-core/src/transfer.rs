@@ -12,13 +12,14 @@
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
 //! - `gather`: places of scattered small messages that are copied together. `staging_pool`: the
 //!   memory for gathering that all lanes share, and a lane's part. `lane_stagings`: the parts of a
-//!   lane.
+//!   lane. `link_buffers`: memory for short messages between the link and a GPU.
 
 pub(crate) mod batch;
 mod descriptor_splitter;
 mod gather;
 pub(crate) mod job;
 mod lane_stagings;
+pub(crate) mod link_buffers;
 pub(crate) mod lost_lane;
 pub(crate) mod recv_lane;
 pub(crate) mod send_lane;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tcpx_protocol::frames::conn_info::{Secret, SessionId};
-use tcpx_protocol::frames::eager_terms::EagerOffer;
+use tcpx_protocol::frames::eager_terms::{ANY_LENGTH, EagerOffer};
 use tcpx_protocol::frames::hello::{Agreement, Hello, Nonce};
 use tcpx_protocol::frames::link_frame::PROTOCOL_VERSION;
 use tcpx_protocol::types::MAX_CHANNELS;
@@ -28,6 +28,7 @@ use super::tls::Credentials;
 use crate::error::{Error, Result};
 use crate::plugin::nics::SessionNics;
 use crate::settings::SessionOptions;
+use crate::transfer::link_buffers::LINK_BUFFER_BYTES;
 
 /// Link to a peer that has proven itself, and what its hello and this end's come to.
 #[derive(Debug)]
@@ -136,14 +137,14 @@ impl Identity {
     }
 }
 
-/// Returns which small messages a session takes on its links. GPU memory is excluded: the CPU
-/// cannot reach it, and a copy by the driver would block.
+/// Returns which small messages a session takes on its links. Those of a GPU's memory, which the
+/// CPU does not reach, go through a buffer.
 fn eager_offer(options: &SessionOptions) -> EagerOffer {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     EagerOffer {
         bytes: options.eager_bytes,
         buffer_bytes: options.eager_buffer_bytes,
-        reaches_device: options.gpu.is_none(),
+        device_bytes: if options.gpu.is_some() { LINK_BUFFER_BYTES } else { ANY_LENGTH },
         access_bytes: options.link_bytes.bytes(processors),
     }
 }

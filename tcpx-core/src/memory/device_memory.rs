@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use tcpx_cuda::{
-    CudaError, CudaGpu, CurrentContext, DeviceBuffer, allocation_end, host_alias, is_exportable,
-    is_readable, is_writable,
+    CudaError, CudaGpu, CurrentContext, DeviceBuffer, PinnedBuffer, allocation_end, host_alias,
+    is_exportable, is_readable, is_writable,
 };
 use tcpx_diagnosis::pci::{Gpu, gpus};
 use tcpx_protocol::types::MemoryType;
@@ -181,6 +181,16 @@ impl DeviceMemory {
             _ => HostBuffer::new(bytes).map(OwnedMemory::Host),
         }
     }
+
+    /// Allocates zeroed host memory that the GPU reaches, too.
+    pub(crate) fn allocate_pinned(&self, bytes: usize) -> Result<OwnedMemory> {
+        match self {
+            Self::Emulated => HostBuffer::new(bytes).map(OwnedMemory::Host),
+            Self::Cuda(gpu) => {
+                PinnedBuffer::new(gpu, bytes.max(1) as u64).map(OwnedMemory::Pinned).map_err(cuda)
+            }
+        }
+    }
 }
 
 /// Memory that a registration owns.
@@ -188,6 +198,7 @@ impl DeviceMemory {
 pub(crate) enum OwnedMemory {
     Host(HostBuffer),
     Lent(LentBuffer),
+    Pinned(PinnedBuffer),
     Gpu(DeviceBuffer),
 }
 
@@ -197,6 +208,7 @@ impl OwnedMemory {
         match self {
             Self::Host(buffer) => buffer.address(),
             Self::Lent(buffer) => buffer.address(),
+            Self::Pinned(buffer) => buffer.address(),
             Self::Gpu(buffer) => buffer.address(),
         }
     }

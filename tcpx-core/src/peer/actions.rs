@@ -67,15 +67,17 @@ impl Connection {
     ) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
         self.report_link_room(chunk_bytes_left);
-        while let Some(action) = self.protocol.poll_action() {
+        while !self.is_copying()
+            && let Some(action) = self.protocol.poll_action()
+        {
             match action {
                 Action::Send(frame) => self.send(&frame)?,
                 Action::SendMessage { frame, member } => {
-                    self.send_message(&frame, &member, &mut cx.ledger);
+                    self.send_message(frame, &member, cx)?;
                 }
                 Action::SendWithPayload { frame, bytes, note } => {
                     let sent = bytes.as_ref().map_or(0, |(_, range)| range.bytes());
-                    self.send_on_link(&frame, bytes, note.as_deref(), &mut cx.ledger);
+                    self.send_on_link(frame, bytes, note.as_ref(), cx)?;
                     if self.link.unsent_bytes() > 0 {
                         self.protocol.handle_unsent(self.link.unsent_bytes());
                     }
@@ -140,41 +142,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-
-    /// Executes the remaining actions that need no peer, after an action has failed.
-    pub(super) fn execute_remaining_actions(&mut self, ledger: &mut Ledger) {
-        for action in self.protocol.take_actions() {
-            match action {
-                Action::Served(uses) => ledger.exports.end_all(&uses),
-                Action::TakeUnexpected { number, into } => {
-                    self.take_unexpected(number, into, ledger)
-                }
-                Action::Complete(completion, list) => {
-                    self.complete(&completion, list.as_deref(), ledger);
-                }
-                Action::Send(_)
-                | Action::SendMessage { .. }
-                | Action::SendWithPayload { .. }
-                | Action::Note { .. }
-                | Action::Refused(_)
-                | Action::OpenChannels
-                | Action::Connect(_)
-                | Action::Open
-                | Action::Credit(_)
-                | Action::Unpacked(_)
-                | Action::CloseChannel { .. }
-                | Action::Redeal { .. }
-                | Action::PrepareStaging { .. }
-                | Action::SendChunks(_)
-                | Action::ReceiveChunks(_)
-                | Action::CheckHost
-                | Action::CountSent
-                | Action::CloseSends
-                | Action::CloseReceives
-                | Action::End { .. } => {}
-            }
-        }
     }
 
     /// Begins the set-up of the channels.
@@ -325,7 +292,7 @@ impl Connection {
 
     /// Completes an operation.
     #[inline]
-    fn complete(
+    pub(super) fn complete(
         &mut self,
         completion: &Completion,
         list: Option<&PreparedList>,
@@ -343,7 +310,7 @@ impl Connection {
         ledger.failed(*transfer, owners, || self.error_of(completion, list));
     }
 
-    fn error_of(&self, completion: &Completion, list: Option<&PreparedList>) -> Error {
+    pub(super) fn error_of(&self, completion: &Completion, list: Option<&PreparedList>) -> Error {
         let Completion { direction, tag, outcome, .. } = *completion;
         match outcome {
             Outcome::Done | Outcome::Withdrawn(Withdrawal::Left) => Error::Closed,

@@ -16,6 +16,7 @@ use super::comm_setup::CommSetup;
 use super::deferred_failure::DeferredFailure;
 use super::dial_policy::DialPolicy;
 use super::lanes::Lanes;
+use super::link_copy::LinkCopy;
 use super::lost_channel::LostChannel;
 use super::message_buffers::{MessageBuffers, UnreadAnswers};
 use super::session_context::SessionContext;
@@ -87,6 +88,8 @@ pub(crate) struct Connection {
     pub(super) finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
     chunks: [u64; 2],
+    /// Copy that the actions and the link wait for.
+    pub(super) copying: Option<LinkCopy>,
     pub(super) deferred: Option<DeferredFailure>,
     /// Time at which the protocol wants to be called next.
     pub(super) timeout: Option<Instant>,
@@ -136,6 +139,7 @@ impl Connection {
             unread_answers: UnreadAnswers::default(),
             finished: Vec::new(),
             chunks: [0; 2],
+            copying: None,
             deferred: None,
             timeout: Some(now),
             _channels: channels,

@@ -14,6 +14,7 @@ use tcpx_protocol::types::Direction;
 use super::comm_setup::CommSetup;
 use super::connection::Connection;
 use super::deferred_failure::DeferredFailure;
+use super::link_copy::is_copied;
 use super::resources::{Ledger, Resources};
 use super::{ConnectionState, Peer};
 use crate::control::connector::ReachedPeer;
@@ -80,20 +81,20 @@ impl Connection {
 
     fn read_link(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         // The program copies exported memory without the lock: no request may begin with it.
-        if cx.ledger.exports.is_any_copied() {
+        if cx.ledger.exports.is_any_copied() || self.is_copying() {
             return Ok(false);
         }
         self.link.begin_round();
         let mut moved = false;
         for _ in 0..READS_PER_ROUND {
-            if self.protocol.is_round_spent() || !self.read_once(now, cx)? {
+            if self.protocol.is_round_spent() || self.is_copying() || !self.read_once(now, cx)? {
                 break;
             }
             moved = true;
             self.protocol.handle_received(self.link.received_at);
             while let Some(frame) = self.next_frame()? {
                 self.handle_frame(frame, cx)?;
-                if self.protocol.is_round_spent() {
+                if self.protocol.is_round_spent() || self.is_copying() {
                     self.link.end_round();
                 }
             }
@@ -113,6 +114,7 @@ impl Connection {
     fn read_once(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         if let Some(chunk) = self.link.chunk_to_read()
             && let Some(place) = self.protocol.place_of(chunk)
+            && !is_copied(cx, place.memory(), place.bytes())
         {
             return self.read_chunk(chunk, &place, now, cx);
         }
@@ -167,12 +169,13 @@ impl Connection {
         finished: BatchNumber,
         cx: &mut Resources,
     ) -> Result<bool> {
+        let copied = self.finish_copy((now, finished), cx)?;
         if self.deferred.is_some() {
-            return Ok(false);
+            return Ok(copied);
         }
         match self.handle_unpacked(finished, cx) {
             Ok(moved) => {
-                let moved = moved | self.poll_lost(cx)?;
+                let moved = copied | moved | self.poll_lost(cx)?;
                 self.report_finished(cx)?;
                 self.report_unpacked(cx)?;
                 let moved = moved | self.renew_credit(cx)?;

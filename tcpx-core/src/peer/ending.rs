@@ -1,18 +1,24 @@
 //! End of a peer: what ends with it at once, and what is left over: comms that are being closed,
 //! and memory that they and copies under way still use.
 
+use std::sync::Arc;
+
 use tcpx_diagnosis::table::requests;
+use tcpx_protocol::exports::exported_range::ExportKey;
 use tcpx_protocol::frames::frame::Frame;
-use tcpx_protocol::peer::message::{Message, NewOperation};
+use tcpx_protocol::peer::action::{Action, Completion, Outcome};
+use tcpx_protocol::peer::message::{Message, NewOperation, State};
+use tcpx_protocol::peer::one_sided::local_lists::PreparedList;
 use tcpx_protocol::stats::MessageStats;
-use tcpx_protocol::types::RegistrationKey;
+use tcpx_protocol::types::{Direction, RegistrationKey, TransferKey};
 
 use super::connection::{ChannelRecord, ClosingComms, Connection};
-use super::resources::Resources;
+use super::resources::{Ledger, Resources};
 use super::{ConnectionState, EndedPeer, Peer};
 use crate::error::{Departure, Error};
 use crate::plugin::comm::close_comms;
 use crate::transfer::batch::BatchNumber;
+use crate::transfer::link_buffers::LinkBuffer;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::workers::Ticket;
@@ -53,7 +59,9 @@ impl Peer {
                 return None;
             }
         };
-        connection.execute_remaining_actions(&mut cx.ledger);
+        let copying = connection.copying.take_if(|copy| copy.until <= reached);
+        copying.into_iter().for_each(|copy| cx.ledger.link_buffers.give_back(copy.buffer));
+        let ended = connection.execute_remaining_actions(&mut cx.ledger);
         if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
             connection.link.queue(&Frame::Abort(why.text_for_peer()));
         }
@@ -77,7 +85,9 @@ impl Peer {
         let (sends, mut stagings) = connection.end_sends(&mut cx.ledger);
         let mut tickets = Vec::new();
         let (mut lanes, mut receives) = (Vec::new(), Vec::new());
-        let mut until = until;
+        let link_copy = connection.copying.take();
+        let mut until = link_copy.as_ref().map_or(until, |copy| until.max(copy.until));
+        let link_buffer = link_copy.map(|copy| copy.buffer);
         for lost in &mut connection.lost {
             tickets.append(&mut lost.tickets);
             stagings.append(&mut lost.stagings);
@@ -102,7 +112,9 @@ impl Peer {
         record.errors += unfinished.len() as u64;
         let mut operations = Vec::new();
         for (_, message) in unfinished.drain() {
-            if message.uses_memory() {
+            // The bytes of a write that is sent inline may be on their way to the link's buffer.
+            let is_copied = link_buffer.is_some() && message.state == State::AwaitsAnswer;
+            if message.uses_memory() || is_copied {
                 operations.push(message);
                 continue;
             }
@@ -121,7 +133,107 @@ impl Peer {
             stagings.extend(of_closing);
         }
         self.state = gone(Some(agreement), messages, record);
-        Some(Leftover { lanes, tickets, stagings, operations, until })
+        Some(Leftover { lanes, tickets, stagings, operations, ended, link_buffer, until })
+    }
+}
+
+impl Connection {
+    /// Executes the remaining actions that need no peer, after an action has failed. Returns those
+    /// that wait for a copy of the link.
+    fn execute_remaining_actions(&mut self, ledger: &mut Ledger) -> Vec<HeldEnd> {
+        let mut held = Vec::new();
+        for action in self.protocol.take_actions() {
+            match action {
+                Action::Served(uses) if self.is_copying() => held.push(HeldEnd::Served(uses)),
+                Action::Served(uses) => ledger.exports.end_all(&uses),
+                Action::TakeUnexpected { number, into } => {
+                    self.take_unexpected(number, into, ledger)
+                }
+                Action::Complete(completion, list) if self.is_copying() => {
+                    held.push(self.held_end(&completion, list.as_deref()));
+                }
+                Action::Complete(completion, list) => {
+                    self.complete(&completion, list.as_deref(), ledger);
+                }
+                Action::Send(_)
+                | Action::SendMessage { .. }
+                | Action::SendWithPayload { .. }
+                | Action::Note { .. }
+                | Action::Refused(_)
+                | Action::OpenChannels
+                | Action::Connect(_)
+                | Action::Open
+                | Action::Credit(_)
+                | Action::Unpacked(_)
+                | Action::CloseChannel { .. }
+                | Action::Redeal { .. }
+                | Action::PrepareStaging { .. }
+                | Action::SendChunks(_)
+                | Action::ReceiveChunks(_)
+                | Action::CheckHost
+                | Action::CountSent
+                | Action::CloseSends
+                | Action::CloseReceives
+                | Action::End { .. } => {}
+            }
+        }
+        held
+    }
+
+    /// Returns the end of an operation, for the time after a copy.
+    fn held_end(&mut self, completion: &Completion, list: Option<&PreparedList>) -> HeldEnd {
+        let Completion { transfer, registration, direction, outcome, .. } = *completion;
+        let owners = list.map_or_else(|| vec![registration], |list| list.pieces.owners().to_vec());
+        let is_done = outcome == Outcome::Done;
+        self.record.errors += u64::from(!is_done);
+        let error = (!is_done).then(|| self.error_of(completion, list));
+        HeldEnd::Operation { transfer, direction, owners, error }
+    }
+}
+
+/// End that an operation or a request has come to, for the time when no copy uses its memory.
+#[derive(Debug)]
+pub(crate) enum HeldEnd {
+    /// Of an operation of the program. `error`: its failure, if it has failed.
+    Operation {
+        transfer: TransferKey,
+        direction: Direction,
+        owners: Vec<RegistrationKey>,
+        error: Option<Error>,
+    },
+    /// Of a request of the peer that used these exports.
+    Served(Arc<[ExportKey]>),
+}
+
+impl HeldEnd {
+    /// Returns the registrations that an operation of the program keeps in use.
+    pub(crate) fn owners(&self) -> &[RegistrationKey] {
+        match self {
+            Self::Operation { owners, .. } => owners,
+            Self::Served(_) => &[],
+        }
+    }
+
+    /// Fails an operation whose bytes are not known to be in place, because its peer ended so.
+    pub(crate) fn failed(self, why: &Error, ledger: &mut Ledger) {
+        let Self::Operation { transfer, direction, owners, error } = self else { return };
+        ledger.failed(transfer, &owners, || error.unwrap_or_else(|| why.seen_by(direction)));
+    }
+
+    /// Ends it: nothing uses its memory.
+    pub(crate) fn end(self, ledger: &mut Ledger) {
+        match self {
+            Self::Operation { transfer, owners, error: None, .. } => {
+                ledger.done(transfer, &owners);
+            }
+            Self::Operation { transfer, owners, error: Some(error), .. } => {
+                ledger.failed(transfer, &owners, || error);
+            }
+            Self::Served(uses) => {
+                ledger.exports.end_all(&uses);
+                ledger.exports.forget_uses(&uses);
+            }
+        }
     }
 }
 
@@ -136,6 +248,10 @@ pub(crate) struct Leftover {
     /// Operations whose memory a comm or a copy may still write or read, of this end's program and
     /// of its peer's.
     pub(crate) operations: Vec<Message>,
+    /// Ends of operations whose bytes may be those that the link's copy moves.
+    pub(crate) ended: Vec<HeldEnd>,
+    /// Buffer of that copy.
+    pub(crate) link_buffer: Option<LinkBuffer>,
     /// Batch after which no copy uses any of it.
     pub(crate) until: BatchNumber,
 }

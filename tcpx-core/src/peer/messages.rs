@@ -17,6 +17,7 @@ use tcpx_protocol::plans::plan::{Member, chunk_count};
 use tcpx_protocol::types::{PreparedKey, RegistrationKey, TransferKey};
 
 use super::connection::Connection;
+use super::link_copy::is_copied;
 use super::resources::{Ledger, Resources};
 use super::{ConnectionState, Peer};
 use crate::control::shared_bytes::{Place, Source};
@@ -30,6 +31,9 @@ impl Connection {
             Landing::Nowhere => Ok(()),
             Landing::Place(member) => {
                 self.count_message(&member, &mut cx.ledger);
+                if self.copy_message_up(&member, cx)? {
+                    return Ok(());
+                }
                 // SAFETY: the protocol has just found this receive, whose memory the CPU reaches,
                 // and has not said that it has ended: its span is checked and registered for
                 // writing. It was announced and not matched, so no plugin writes there for it.
@@ -39,6 +43,10 @@ impl Connection {
             Landing::Unexpected(number) => self.unexpected.keep(number, self.link.payload(bytes)),
             Landing::Pieces { transfer, range, note } => {
                 self.count_link_bytes(transfer, &range, &mut cx.ledger);
+                if is_copied(cx, range.memory(), range.bytes()) {
+                    let note = self.take_note(note)?;
+                    return self.copy_range_up(&range, (bytes, note), cx);
+                }
                 let data = &self.link.payload(bytes)[..range.bytes() as usize];
                 // SAFETY: these are pieces of a read of ours, which has not ended and which no
                 // plugin knows, or of exports that the protocol uses for the peer until it says
@@ -77,14 +85,16 @@ impl Connection {
 
     /// Takes the last bytes that came, which are a notification.
     fn handle_note(&mut self, note: NoteUse, ledger: &Ledger) -> Result<()> {
+        self.take_note(note)?.map_or(Ok(()), |note| self.publish(note, ledger))
+    }
+
+    /// Takes the same, and returns it if the program gets it now.
+    fn take_note(&mut self, note: NoteUse) -> Result<Option<Vec<u8>>> {
         match note {
-            NoteUse::None => Ok(()),
-            NoteUse::Publish(bytes) => {
-                let note = try_copy(self.link.payload(bytes as usize))?;
-                self.publish(note, ledger)
-            }
+            NoteUse::None => Ok(None),
+            NoteUse::Publish(bytes) => try_copy(self.link.payload(bytes as usize)).map(Some),
             NoteUse::Keep { number, bytes } => {
-                self.early_notes.keep(number, self.link.payload(bytes as usize))
+                self.early_notes.keep(number, self.link.payload(bytes as usize)).map(|()| None)
             }
         }
     }
@@ -102,38 +112,42 @@ impl Connection {
         }
     }
 
-    fn publish(&self, note: Vec<u8>, ledger: &Ledger) -> Result<()> {
+    pub(super) fn publish(&self, note: Vec<u8>, ledger: &Ledger) -> Result<()> {
         ledger.notifications.push(self.key, note).map_err(|_| no_memory())
     }
 
     /// Sends a frame, bytes of a list behind it, and a notification behind those. Scattered bytes
-    /// are gathered first.
+    /// are gathered first, and those in memory of a GPU copied down.
     pub(super) fn send_on_link(
         &mut self,
-        frame: &Frame,
+        frame: Frame,
         bytes: Option<(TransferKey, PieceRange)>,
-        note: Option<&[u8]>,
-        ledger: &mut Ledger,
-    ) {
-        let note = note.unwrap_or_default();
+        note: Option<&Arc<[u8]>>,
+        cx: &mut Resources,
+    ) -> Result<()> {
+        let note_bytes = note.map(|note| &**note).unwrap_or_default();
         let Some((transfer, range)) = bytes else {
-            return self.link.send_with_payload(frame, [&[], note]);
+            self.link.send_with_payload(&frame, [&[], note_bytes]);
+            return Ok(());
         };
-        self.count_link_bytes(transfer, &range, ledger);
+        self.count_link_bytes(transfer, &range, &mut cx.ledger);
+        let Some(frame) = self.copy_range_down(frame, &range, note, cx)? else { return Ok(()) };
         // SAFETY: this is a piece of a write of ours, which has not ended, or of an export that the
         // protocol uses for the peer until it says `Served`: in either case of a registration that
         // stays, in memory that the CPU reaches. It is used no more when this call returns.
         let source = |piece: Piece| unsafe { Source::at(piece.address, piece.bytes) };
         if let Some(piece) = range.only() {
-            return self.link.send_shared(frame, source(piece), note);
+            self.link.send_shared(&frame, source(piece), note_bytes);
+            return Ok(());
         }
         let mut gathered = std::mem::take(&mut self.scratch);
         gathered.clear();
         for piece in range.iter() {
             source(piece).append_to(0..piece.bytes as usize, &mut gathered);
         }
-        self.link.send_with_payload(frame, [&gathered, note]);
+        self.link.send_with_payload(&frame, [&gathered, note_bytes]);
         self.scratch = gathered;
+        Ok(())
     }
 
     /// Counts bytes of an operation on the link as one chunk.
@@ -143,15 +157,22 @@ impl Connection {
     }
 
     /// Sends a message of ours on the link.
-    pub(super) fn send_message(&mut self, frame: &Frame, member: &Member, ledger: &mut Ledger) {
-        self.count_message(member, ledger);
+    pub(super) fn send_message(
+        &mut self,
+        frame: Frame,
+        member: &Member,
+        cx: &mut Resources,
+    ) -> Result<()> {
+        self.count_message(member, &mut cx.ledger);
+        let Some(frame) = self.copy_message_down(frame, member, cx)? else { return Ok(()) };
         // SAFETY: the protocol has just found this send, whose memory the CPU reaches, and has not
         // said that it has ended: its span is checked and registered, and the program has promised
         // not to write it before that. The slice is gone when this call returns.
         let payload = unsafe {
             std::slice::from_raw_parts(member.span.address as *const u8, member.bytes as usize)
         };
-        self.link.send_with_payload(frame, [payload, &[]]);
+        self.link.send_with_payload(&frame, [payload, &[]]);
+        Ok(())
     }
 
     /// Takes out an unexpected message: it goes into a receive, or is dropped.

@@ -14,6 +14,7 @@ use crate::completions::notification_queue::NotificationQueue;
 use crate::error::Error;
 use crate::plugin::registrations::Registrations;
 use crate::transfer::batch::Batch;
+use crate::transfer::link_buffers::LinkBuffers;
 use crate::transfer::staging_pool::StagingPool;
 use crate::transfer::transfers::Transfers;
 use crate::workers::Workers;
@@ -34,6 +35,7 @@ pub(crate) struct Ledger {
     pub(crate) registrations: Registrations,
     pub(crate) exports: Exports,
     pub(crate) staging: StagingPool,
+    pub(crate) link_buffers: LinkBuffers,
     /// Notifications of peers for the program.
     pub(crate) notifications: Arc<NotificationQueue>,
 }

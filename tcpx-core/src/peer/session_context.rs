@@ -46,6 +46,9 @@ pub(crate) struct SessionContext {
     pub(crate) identity: Identity,
     /// Budget for what the session holds for peers.
     pub(crate) kept: Arc<PeerBudget>,
+    /// Whether short messages on the link are copied to and from device memory: the CPU does not
+    /// reach it.
+    pub(crate) copies_on_link: bool,
     /// Copier that gathers device memory. A copy by the driver costs as much as a request does:
     /// nothing is gathered with those.
     device_copier: Option<Copier>,
@@ -78,6 +81,7 @@ impl SessionContext {
             packet_bytes,
             poller: Arc::new(poller),
             number: SessionNumber::next(),
+            copies_on_link: matches!(memory, DeviceMemory::Cuda(_)),
             device_copier,
             identity,
             kept: PeerBudget::new(options.kept_for_peers_bytes),

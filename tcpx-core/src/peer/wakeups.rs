@@ -45,12 +45,13 @@ impl Connection {
     pub(super) fn attention(&self) -> Attention {
         if self.protocol.is_parted() {
             // Its last comms are closing. Its link may have ended, and is not read any more.
-            return Attention { awaits_worker: true, ..Attention::default() };
+            let holds_slots = self.is_copying();
+            return Attention { awaits_worker: true, holds_slots, ..Attention::default() };
         }
         let is_losing = self.is_losing();
         let awaits_worker = self.protocol.is_setting_up() || self.closing.is_some() || is_losing;
         let mut wants = Attention {
-            again: self.link.has_more()
+            again: (self.link.has_more() && !self.is_copying())
                 || self.protocol.is_withdrawing()
                 || self.protocol.awaits_round()
                 || !self.finished.is_empty()
@@ -58,7 +59,7 @@ impl Connection {
             polls: self.link.must_be_polled(),
             awaits_worker,
             timeout: self.timeout,
-            holds_slots: is_losing,
+            holds_slots: is_losing || self.is_copying(),
             ..Attention::default()
         };
         if let Some(deferred) = &self.deferred {

@@ -9,6 +9,7 @@ mod exporting;
 mod gathering;
 mod handing_in;
 mod lingering;
+mod link_copies;
 mod meeting;
 mod notifying;
 mod overtaking;

@@ -210,14 +210,14 @@ mod tests {
 
     #[test]
     fn reads_and_writes_take_the_path_that_both_ends_agreed_on() {
-        let path = |access_bytes, reaches_device| {
-            let offer =
-                EagerOffer { bytes: 16 << 10, buffer_bytes: 0, reaches_device, access_bytes };
+        let path = |access_bytes, device_bytes| {
+            let offer = EagerOffer { bytes: 16 << 10, buffer_bytes: 0, device_bytes, access_bytes };
             OneSidedPath::new(&EagerTerms::agree(offer, offer, 1 << 19)).to_string()
         };
-        assert_eq!(path(u64::MAX, true), "control link");
-        assert_eq!(path(1 << 20, true), "control link up to 1048576 bytes, or channels");
-        assert_eq!(path(u64::MAX, false), "channels");
+        assert_eq!(path(u64::MAX, u64::MAX), "control link");
+        assert_eq!(path(1 << 20, u64::MAX), "control link up to 1048576 bytes, or channels");
+        assert_eq!(path(1 << 20, 65_536), "control link up to 65536 bytes, or channels");
+        assert_eq!(path(u64::MAX, 0), "channels");
         assert_eq!(OneSidedPath::new(&EagerTerms::OFF), OneSidedPath::Channels);
     }
 }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::fields::Delivery;
 use crate::types::{MAX_EAGER_BYTES, MemoryType};
 
+/// Length of a message on the link, to or from memory that the CPU reaches: any.
+pub const ANY_LENGTH: u64 = u64::MAX;
 /// Cost of keeping a message that went ahead, beside its bytes, in its receiver's buffer. It bounds
 /// the number of messages of no bytes.
 const COST: u64 = 160;
@@ -18,9 +20,11 @@ pub struct EagerOffer {
     pub bytes: u32,
     /// Room for unexpected messages, and most that this end sends ahead itself; 0: none go ahead.
     pub buffer_bytes: u32,
-    /// Whether the CPU reaches what this end calls device memory. Without that nothing goes ahead
-    /// to this end: it might find its receive in such memory.
-    pub reaches_device: bool,
+    /// Longest message, read or write on the link whose bytes are in what this end calls device
+    /// memory, and most bytes of reads and writes at a time; 0: none at all. [`ANY_LENGTH`]: the CPU
+    /// reaches such memory. Elsewhere something copies the bytes, and nothing goes ahead to this
+    /// end: it might find its receive in such memory.
+    pub device_bytes: u64,
     /// Longest read or write of a peer's memory on the link, where messages travel there.
     pub access_bytes: u64,
 }
@@ -34,8 +38,9 @@ pub struct EagerTerms {
     pub buffer: u64,
     /// Most that this end may have in the peer's.
     pub peer_buffer: u64,
-    reaches_device: bool,
-    peer_reaches_device: bool,
+    /// Longest message on the link in device memory of this end, and of the peer.
+    device_bytes: u64,
+    peer_device_bytes: u64,
     /// Longest read or write on the link, and most bytes of several.
     access_bytes: u64,
 }
@@ -46,8 +51,8 @@ impl EagerTerms {
         bytes: 0,
         buffer: 0,
         peer_buffer: 0,
-        reaches_device: false,
-        peer_reaches_device: false,
+        device_bytes: 0,
+        peer_device_bytes: 0,
         access_bytes: 0,
     };
 
@@ -59,13 +64,14 @@ impl EagerTerms {
             return Self::OFF;
         }
         let smaller = ours.buffer_bytes.min(theirs.buffer_bytes);
-        let room = |of: EagerOffer| u64::from(if of.reaches_device { smaller } else { 0 });
+        let room =
+            |of: EagerOffer| u64::from(if of.device_bytes == ANY_LENGTH { smaller } else { 0 });
         Self {
             bytes: bytes.into(),
             buffer: room(ours),
             peer_buffer: room(theirs),
-            reaches_device: ours.reaches_device,
-            peer_reaches_device: theirs.reaches_device,
+            device_bytes: ours.device_bytes,
+            peer_device_bytes: theirs.device_bytes,
             access_bytes: ours.access_bytes.min(theirs.access_bytes).max(bytes.into()),
         }
     }
@@ -89,29 +95,28 @@ impl EagerTerms {
 
     /// Returns whether one may that this end receives into memory of this kind.
     pub fn takes_access(&self, bytes: u64, memory: MemoryType) -> bool {
-        self.allows_access(bytes) && self.reaches(memory)
+        self.allows_access(bytes) && bytes <= self.longest_in(memory)
     }
 
     /// Returns the most bytes of reads and writes at a time on the link, between memory of this
     /// kind at both ends. 0: none travels there.
     pub fn access_limit(&self, memory: MemoryType) -> u64 {
-        let is_reached = self.reaches(memory) && self.peer_reaches_memory(memory);
-        if is_reached { self.access_bytes } else { 0 }
+        self.access_bytes.min(self.longest_in(memory)).min(self.longest_at_peer(memory))
     }
 
-    /// Returns whether the CPU reaches memory of this kind here.
-    pub fn reaches(&self, memory: MemoryType) -> bool {
-        memory == MemoryType::Host || self.reaches_device
+    /// Returns the most bytes that a message on the link has in memory of this kind here.
+    pub fn longest_in(&self, memory: MemoryType) -> u64 {
+        if memory == MemoryType::Host { ANY_LENGTH } else { self.device_bytes }
     }
 
-    /// Returns whether the CPU reaches the place of a receive of the peer.
-    pub fn peer_reaches(&self, delivery: Delivery) -> bool {
-        delivery != Delivery::Unpacked || self.peer_reaches_device
+    /// Returns the most bytes that a message on the link has in memory of this kind at the peer.
+    pub fn longest_at_peer(&self, memory: MemoryType) -> u64 {
+        if memory == MemoryType::Host { ANY_LENGTH } else { self.peer_device_bytes }
     }
 
-    /// Returns whether the CPU reaches memory of this kind at the peer.
-    pub fn peer_reaches_memory(&self, memory: MemoryType) -> bool {
-        memory == MemoryType::Host || self.peer_reaches_device
+    /// Returns the most bytes that a message on the link has in the place of a receive of the peer.
+    pub fn longest_of(&self, delivery: Delivery) -> u64 {
+        if delivery == Delivery::Unpacked { self.peer_device_bytes } else { ANY_LENGTH }
     }
 
     /// Returns the bytes that a message takes of the buffer of its receiver.
@@ -165,7 +170,7 @@ mod tests {
     const OFFER: EagerOffer = EagerOffer {
         bytes: 8192,
         buffer_bytes: 1 << 20,
-        reaches_device: true,
+        device_bytes: ANY_LENGTH,
         access_bytes: 100_000,
     };
 
@@ -196,15 +201,26 @@ mod tests {
 
     #[test]
     fn nothing_goes_ahead_to_memory_that_the_cpu_does_not_reach() {
-        let gpu = EagerOffer { reaches_device: false, ..OFFER };
-        let here = EagerTerms::agree(OFFER, gpu, 1 << 19);
-        assert_eq!(here.buffer, 1 << 20);
-        assert!(here.reaches(MemoryType::Device) && !here.peer_reaches(Delivery::Unpacked));
-        assert!(here.peer_reaches(Delivery::InPlace) && here.reaches(MemoryType::Host));
-        let there = EagerTerms::agree(gpu, OFFER, 1 << 19);
-        assert_eq!(there.buffer, 0);
-        assert!(!there.reaches(MemoryType::Device) && there.peer_reaches(Delivery::Unpacked));
-        assert!(there.reaches(MemoryType::Host) && there.allows(4096));
+        let (host, device) = (MemoryType::Host, MemoryType::Device);
+        for device_bytes in [0, 5000] {
+            let gpu = EagerOffer { device_bytes, ..OFFER };
+            let here = EagerTerms::agree(OFFER, gpu, 1 << 19);
+            assert_eq!((here.buffer, here.peer_buffer), (1 << 20, 0));
+            assert_eq!([host, device].map(|it| here.longest_in(it)), [ANY_LENGTH; 2]);
+            let there = [ANY_LENGTH, device_bytes];
+            assert_eq!([host, device].map(|it| here.longest_at_peer(it)), there);
+            assert_eq!(
+                [Delivery::InPlace, Delivery::Unpacked].map(|it| here.longest_of(it)),
+                there
+            );
+            let at_gpu = EagerTerms::agree(gpu, OFFER, 1 << 19);
+            assert_eq!((at_gpu.buffer, at_gpu.peer_buffer), (0, 1 << 20));
+            assert_eq!([host, device].map(|it| at_gpu.longest_in(it)), there);
+            assert_eq!([host, device].map(|it| at_gpu.access_limit(it)), [100_000, device_bytes]);
+            let taken = |bytes| at_gpu.takes_access(bytes, device);
+            assert_eq!([device_bytes, device_bytes + 1].map(taken), [true, false]);
+            assert!(at_gpu.takes_access(100_000, host) && !at_gpu.takes_access(100_001, host));
+        }
     }
 
     #[test]

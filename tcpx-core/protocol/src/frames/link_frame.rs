@@ -14,7 +14,7 @@ use tcpx_wire::frame::{self, HEADER_BYTES, Header};
 use super::messages::LinkChunk;
 
 /// Version of all frames. Two ends with different versions do not talk.
-pub const PROTOCOL_VERSION: u16 = 20;
+pub const PROTOCOL_VERSION: u16 = 21;
 /// Longest reason in words that is sent or read.
 const MAX_REASON_BYTES: usize = 400;
 

@@ -100,10 +100,10 @@ impl PeerProtocol {
         let mut portion = messages.next(&tuning)?;
         let load = Load { link_room: self.cx.link.bytes, on_link: 0 };
         let message = Message::Tagged { bytes: first.member.bytes, together: messages.came() };
+        let terms = &self.cx.link.terms;
         let memory = first.member.span.memory;
-        let peer_reaches = self.cx.link.terms.peer_reaches(first.announced.delivery);
-        let numbers = (&tuning, &self.cx.link.terms);
-        let route = route(numbers, load, message, memory, peer_reaches);
+        let longest = [terms.longest_in(memory), terms.longest_of(first.announced.delivery)];
+        let route = route((&tuning, terms), load, message, longest);
         if route == Route::Inline && portion.messages == 1 {
             let bytes = portion.bytes;
             messages.take(portion, Vec::new());

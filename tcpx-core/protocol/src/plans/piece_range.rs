@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::piece_cursor::PieceCursor;
 use super::pieces::{Piece, Pieces};
+use crate::types::{MemoryType, RegistrationKey};
 
 /// Run of bytes of a list, from a place in it on.
 #[derive(Clone, Debug)]
@@ -45,6 +46,16 @@ impl PieceRange {
         self.bytes
     }
 
+    /// Returns the kind of memory that the bytes are in.
+    pub fn memory(&self) -> MemoryType {
+        self.pieces.memory
+    }
+
+    /// Returns the registration that a piece of it lies in.
+    pub fn registration(&self, piece: &Piece) -> RegistrationKey {
+        self.pieces.owners().get(piece.owner as usize).copied().unwrap_or_default()
+    }
+
     /// Returns the list that it is of.
     #[cfg(test)]
     pub fn list(&self) -> &Pieces {
@@ -73,7 +84,6 @@ mod tests {
 
     use super::*;
     use crate::plans::pieces::tests::LOOKS;
-    use crate::types::{MemoryType, RegistrationKey};
 
     /// Pieces of these lengths, each far from the next.
     fn apart(lengths: &[u64]) -> Arc<Pieces> {

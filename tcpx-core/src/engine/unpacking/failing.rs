@@ -71,6 +71,12 @@ impl Engine {
         Error::Deadline { phase: Phase::Unpack, peer: None, waited, detail: Awaited::words(detail) }
     }
 
+    /// Copies short messages on the link to and from device memory, as for a GPU.
+    #[cfg(all(test, feature = "soft"))]
+    pub(crate) fn copy_on_link(&mut self) {
+        self.resources.session.copies_on_link = true;
+    }
+
     /// Replaces the session's unpacker.
     #[cfg(all(test, feature = "soft"))]
     pub(crate) fn unpack_with(&mut self, unpack: impl FnOnce(Box<dyn Unpack>) -> Box<dyn Unpack>) {

@@ -8,7 +8,7 @@ use tcpx_protocol::types::{Direction, RegistrationKey};
 
 use crate::error::Error;
 use crate::peer::Peer;
-use crate::peer::ending::Leftover;
+use crate::peer::ending::{HeldEnd, Leftover};
 use crate::peer::resources::Ledger;
 use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
@@ -62,7 +62,9 @@ impl LingeringPeer {
     pub(super) fn is_written_by(&self, session: &SessionId) -> bool {
         let is_write =
             |it: &Message| it.serves().is_some() && it.posted.direction == Direction::Receive;
-        self.session == *session && self.leftover.operations.iter().any(is_write)
+        let is_served = |end: &HeldEnd| matches!(end, HeldEnd::Served(_));
+        let Leftover { operations, ended, .. } = &self.leftover;
+        self.session == *session && (operations.iter().any(is_write) || ended.iter().any(is_served))
     }
 
     /// Records that the end of the batch will never be known.
@@ -115,7 +117,8 @@ impl LingeringPeer {
 
     /// Returns whether no operation's memory is in use.
     fn uses_nothing(&self) -> bool {
-        self.leftover.operations.is_empty() && self.held.as_ref().is_none_or(Vec::is_empty)
+        let Leftover { operations, ended, .. } = &self.leftover;
+        operations.is_empty() && ended.is_empty() && self.held.as_ref().is_none_or(Vec::is_empty)
     }
 
     /// Has the receive comms closed.
@@ -128,6 +131,10 @@ impl LingeringPeer {
     /// Ends everything: nothing touches the memory any more.
     pub(super) fn end(mut self, ledger: &mut Ledger) {
         self.end_operations(ledger, |_| true);
+        self.leftover.ended.drain(..).for_each(|end| end.end(ledger));
+        if let Some(buffer) = self.leftover.link_buffer.take() {
+            ledger.link_buffers.give_back(buffer);
+        }
         let registrations = &mut ledger.registrations;
         for staging in self.leftover.stagings {
             ledger.staging.give_back(staging);
@@ -142,7 +149,8 @@ impl LingeringPeer {
     pub(super) fn give_up_waiting(&mut self, ledger: &mut Ledger, reached: BatchNumber) {
         let is_own = |message: &Message| message.serves().is_none();
         let own = self.leftover.operations.iter().filter(|message| is_own(message));
-        let held: Vec<_> = own.flat_map(Message::owners).copied().collect();
+        let of_ended = self.leftover.ended.iter().flat_map(HeldEnd::owners);
+        let held: Vec<_> = own.flat_map(Message::owners).chain(of_ended).copied().collect();
         held.iter().for_each(|key| ledger.registrations.begin(*key));
         tracing::error!(
             peer = %self.name, error = %self.error, operations = held.len(),
@@ -152,6 +160,10 @@ impl LingeringPeer {
         self.held = Some(held);
         // Requests of the peer keep its exports in use: no operation waits for their end.
         self.end_operations(ledger, is_own);
+        let own = |end: &mut HeldEnd| matches!(end, HeldEnd::Operation { .. });
+        for end in self.leftover.ended.extract_if(.., own) {
+            end.failed(&self.error, ledger);
+        }
     }
 
     fn end_operations(&mut self, ledger: &mut Ledger, is_meant: impl Fn(&Message) -> bool) {
@@ -177,7 +189,9 @@ impl LingeringPeer {
 
     /// Returns whether the remains keep a registration in use.
     pub(super) fn holds(&self, key: RegistrationKey) -> bool {
-        self.leftover.operations.iter().any(|message| message.owners().contains(&key))
+        let Leftover { operations, ended, .. } = &self.leftover;
+        operations.iter().any(|message| message.owners().contains(&key))
+            || ended.iter().any(|end| end.owners().contains(&key))
             || self.held.as_ref().is_some_and(|held| held.contains(&key))
     }
 }

@@ -23,14 +23,14 @@ const BYTES: u64 = 50_000;
 
 /// Controls of the backend for the test, and what the test sees of it.
 #[derive(Default)]
-struct BackendControls {
+pub(super) struct BackendControls {
     /// Whether no job is seen to finish.
-    hangs: AtomicBool,
+    pub(super) hangs: AtomicBool,
     /// Whether polling reports the stall.
     is_stalled: AtomicBool,
     /// Whether nothing more can be submitted.
     refuses: AtomicBool,
-    submitted: AtomicUsize,
+    pub(super) submitted: AtomicUsize,
     dropped: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ struct UnpackingSessions {
 }
 
 /// Has a session unpack with a GPU that hangs.
-fn hang(session: &Session) -> Arc<BackendControls> {
+pub(super) fn hang(session: &Session) -> Arc<BackendControls> {
     let gpu =
         Arc::new(BackendControls { hangs: AtomicBool::new(true), ..BackendControls::default() });
     let held = Arc::clone(&gpu);
@@ -118,13 +118,13 @@ fn abandoned_while_unpacking() -> UnpackingSessions {
     scene
 }
 
-fn assert_aborted(outcome: crate::Result<()>) {
+pub(super) fn assert_aborted(outcome: crate::Result<()>) {
     let error = outcome.expect_err("the peer gave up");
     assert!(matches!(error, Error::PeerGone { how: Departure::Abort(_), .. }), "{error}");
 }
 
 /// Closes a session with a timeout of a millisecond, which may be too short on a busy machine.
-fn close_at_last(session: &Session) {
+pub(super) fn close_at_last(session: &Session) {
     until("nothing is left", || session.close().is_ok());
 }
 

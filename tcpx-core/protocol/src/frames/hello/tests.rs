@@ -149,7 +149,7 @@ fn the_longest_hello_fits_into_a_frame_of_the_handshake() {
         eager: EagerOffer {
             bytes: u32::MAX,
             buffer_bytes: u32::MAX,
-            reaches_device: true,
+            device_bytes: u64::MAX,
             access_bytes: u64::MAX,
         },
         note_bytes: u32::MAX,

@@ -126,9 +126,9 @@ impl OneSided {
         let message = access(&pieces, note_bytes);
         // Where many operations are under way the channels move more.
         let load = Load { link_room: cx.link.bytes, on_link: self.writes_on_link };
-        let peer_reaches = cx.link.terms.peer_reaches_memory(remote_memory);
-        let numbers = (&cx.schedule.tuning, &cx.link.terms);
-        let route = route(numbers, load, message, pieces.memory, peer_reaches);
+        let terms = &cx.link.terms;
+        let longest = [terms.longest_in(pieces.memory), terms.longest_at_peer(remote_memory)];
+        let route = route((&cx.schedule.tuning, terms), load, message, longest);
         // An operation that travels inline has no more than 32 bits of bytes.
         let (state, on_link, way) = match route {
             Route::Inline => {

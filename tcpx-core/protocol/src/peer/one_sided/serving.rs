@@ -10,6 +10,7 @@ use super::output::access;
 use super::remote_lists::{RemoteList, ResolvedList};
 use crate::exports::refusal::{Refusal, Refused};
 use crate::exports::table::Exports;
+use crate::frames::eager_terms::ANY_LENGTH;
 use crate::frames::eager_terms::CreditKind;
 use crate::frames::frame::Frame;
 use crate::frames::messages::{Ended, LinkChunk, MessageId, Ready, WriteWay};
@@ -156,7 +157,7 @@ impl OneSided {
         exports: &mut Exports,
     ) -> Landing {
         let memory = opened.pieces.memory;
-        if way != WriteWay::Channels && !cx.link.terms.reaches(memory) {
+        if way != WriteWay::Channels && opened.pieces.bytes > cx.link.terms.longest_in(memory) {
             exports.end_all(&opened.uses);
             cx.broken(Violation::Request { op, list });
             return Landing::Nowhere;
@@ -260,9 +261,11 @@ impl OneSided {
             }
         };
         let load = Load { link_room: cx.link.bytes, on_link: self.reads_on_link };
-        let numbers = (&cx.schedule.tuning, &cx.link.terms);
+        let terms = &cx.link.terms;
         let message = access(&opened.pieces, None);
-        let route = route(numbers, load, message, opened.pieces.memory, on_link);
+        let longest =
+            [terms.longest_in(opened.pieces.memory), if on_link { ANY_LENGTH } else { 0 }];
+        let route = route((&cx.schedule.tuning, terms), load, message, longest);
         if route == Route::Inline {
             return self.serve_read_at_once(cx, op, opened);
         }

@@ -7,14 +7,14 @@
 //!            (plans::piece_cursor and coalescer cut, by the limits of Tuning)
 //! ```
 //!
-//! The CPU moves what travels on the link, so it has to reach the memory at both ends. What is
-//! longer than a few pages saves the wait for a grant there, and takes the room of others: so both
+//! The CPU moves what travels on the link, and has to reach the memory at both ends. Only what is
+//! short is copied for it. What is longer than a few pages saves the wait for a grant there, and takes the room of others: so both
 //! ends [agree](EagerTerms) on how much may be there at once. Ends that have channels of hardware
 //! agree on little.
 
 use super::tuning::Tuning;
 use crate::frames::eager_terms::EagerTerms;
-use crate::types::{MAX_EAGER_BYTES, MemoryType};
+use crate::types::MAX_EAGER_BYTES;
 
 /// Most messages of a batch that travel inline. More of them share chunks, which costs less for
 /// each.
@@ -52,21 +52,20 @@ pub(in super::super) enum Route {
     Channels { chunk_bytes: u32 },
 }
 
-/// Chooses the route of a message that lies in memory of this kind at this end.
-/// `peer_reaches`: the peer's CPU reaches its memory.
+/// Chooses the route of a message. `longest`: the most bytes on the link that its memory at this
+/// end allows, and its memory at the peer.
 #[inline]
 pub(in super::super) fn route(
     (tuning, terms): (&Tuning, &EagerTerms),
     load: Load,
     message: Message,
-    here: MemoryType,
-    peer_reaches: bool,
+    longest: [u64; 2],
 ) -> Route {
-    let is_reached = terms.reaches(here) && peer_reaches;
+    let longest = longest[0].min(longest[1]);
     let link_room = load.link_room as u64;
     let (bytes, cost) = match message {
         Message::Tagged { bytes, together } => {
-            if is_reached && terms.allows(bytes) && bytes <= link_room && together <= FEW {
+            if bytes <= longest.min(link_room) && terms.allows(bytes) && together <= FEW {
                 return Route::Inline;
             }
             (bytes, bytes)
@@ -75,7 +74,7 @@ pub(in super::super) fn route(
         Message::Access { bytes: 0, .. } => return Route::Inline,
         Message::Access { bytes, pieces, cost, note_bytes } => {
             let together = load.on_link.saturating_add(bytes);
-            if is_reached && (terms.allows(bytes) || terms.allows_access(together)) {
+            if together <= longest && (terms.allows(bytes) || terms.allows_access(together)) {
                 let most = link_room.min(MAX_EAGER_BYTES.into());
                 let is_short = bytes <= tuning.link_chunk_bytes
                     && bytes + u64::from(note_bytes) <= most
@@ -91,7 +90,7 @@ pub(in super::super) fn route(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frames::eager_terms::EagerOffer;
+    use crate::frames::eager_terms::{ANY_LENGTH, EagerOffer};
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -99,9 +98,9 @@ mod tests {
     const IDLE: Load = Load { link_room: 256 << 10, on_link: 0 };
 
     /// Ends that take messages of 16 KiB inline, and accesses of this many bytes on the link.
-    fn terms(access_bytes: u64, reaches_device: bool) -> EagerTerms {
-        let offer =
-            EagerOffer { bytes: 16 << 10, buffer_bytes: 1 << 20, reaches_device, access_bytes };
+    fn terms(access_bytes: u64) -> EagerTerms {
+        let (bytes, buffer_bytes, device_bytes) = (16 << 10, 1 << 20, ANY_LENGTH);
+        let offer = EagerOffer { bytes, buffer_bytes, device_bytes, access_bytes };
         EagerTerms::agree(offer, offer, CHUNK)
     }
 
@@ -117,54 +116,54 @@ mod tests {
         Route::Channels { chunk_bytes: chunk as u32 }
     }
 
-    /// Every rule, a row each: terms, load, message, memory here, whether the peer's CPU reaches
-    /// its own, and the route over a plugin whose bytes processors move.
+    /// Every rule, a row each: terms, load, message, the most bytes that the memory here and at the
+    /// peer allows, and the route over a plugin whose bytes processors move.
     #[test]
     fn a_message_travels_as_the_table_says() {
-        let (any, few, off) = (terms(u64::MAX, true), terms(64 * KIB, true), EagerTerms::OFF);
-        let of_gpus = terms(u64::MAX, false);
+        let (any, few, off) = (terms(u64::MAX), terms(64 * KIB), EagerTerms::OFF);
         let many = Message::Tagged { bytes: 64, together: FEW + 1 };
         let noted = Message::Access { bytes: 40 * KIB, pieces: 1, cost: 0, note_bytes: 32 << 10 };
         let scattered = |pieces| Message::Access { bytes: 4096, pieces, cost: 0, note_bytes: 0 };
         let costly = Message::Access { bytes: 4 * MIB, pieces: 9000, cost: 5 * MIB, note_bytes: 0 };
         let room = |link_room| Load { link_room, ..IDLE };
         let beside = |on_link| Load { on_link, ..IDLE };
-        let (host, device) = (MemoryType::Host, MemoryType::Device);
-        for (row, (terms, load, message, here, peer_reaches, expected)) in [
-            (any, IDLE, tagged(0), host, true, Route::Inline),
-            (any, IDLE, tagged(16 * KIB), host, true, Route::Inline),
-            (any, IDLE, tagged(16 * KIB + 1), host, true, channels(512 * KIB)),
-            (any, room(63), tagged(64), host, true, channels(512 * KIB)),
-            (any, IDLE, many, host, true, channels(512 * KIB)),
-            (any, IDLE, tagged(64), device, true, Route::Inline),
-            (any, IDLE, tagged(64), host, false, channels(512 * KIB)),
-            (of_gpus, IDLE, tagged(64), device, true, channels(512 * KIB)),
-            (off, IDLE, tagged(0), host, true, channels(512 * KIB)),
-            (off, IDLE, tagged(MIB), host, true, channels(256 * KIB)),
-            (off, IDLE, tagged(5 * MIB), host, true, channels(512 * KIB)),
-            (off, IDLE, access(0), device, false, Route::Inline),
-            (off, IDLE, access(1), host, true, channels(512 * KIB)),
-            (off, IDLE, costly, host, true, channels(512 * KIB)),
-            (any, IDLE, access(60 * KIB), host, true, Route::Inline),
-            (any, IDLE, access(60 * KIB + 1), host, true, Route::Link),
-            (any, room(63), access(64), host, true, Route::Link),
-            (any, IDLE, noted, host, true, Route::Link),
-            (any, IDLE, scattered(INLINE_PIECES), host, true, Route::Inline),
-            (any, IDLE, scattered(INLINE_PIECES + 1), host, true, Route::Link),
-            (any, beside(1 << 40), access(1 << 40), host, true, Route::Link),
-            (any, IDLE, access(64), host, false, channels(512 * KIB)),
-            (of_gpus, IDLE, access(64), device, true, channels(512 * KIB)),
-            (of_gpus, IDLE, access(MIB), host, true, Route::Link),
-            (few, IDLE, access(64 * KIB), host, true, Route::Link),
-            (few, IDLE, access(65 * KIB), host, true, channels(64 * KIB)),
-            (few, beside(5 * KIB), access(60 * KIB), host, true, channels(512 * KIB)),
-            (few, beside(64 * KIB), access(16 * KIB), host, true, Route::Inline),
+        let max = ANY_LENGTH;
+        for (row, (terms, load, message, here, there, expected)) in [
+            (any, IDLE, tagged(0), max, max, Route::Inline),
+            (any, IDLE, tagged(16 * KIB), max, max, Route::Inline),
+            (any, IDLE, tagged(16 * KIB + 1), max, max, channels(512 * KIB)),
+            (any, room(63), tagged(64), max, max, channels(512 * KIB)),
+            (any, IDLE, many, max, max, channels(512 * KIB)),
+            (any, IDLE, tagged(64), max, max, Route::Inline),
+            (any, IDLE, tagged(64), max, 0, channels(512 * KIB)),
+            (any, IDLE, tagged(64), 63, max, channels(512 * KIB)),
+            (off, IDLE, tagged(0), max, max, channels(512 * KIB)),
+            (off, IDLE, tagged(MIB), max, max, channels(256 * KIB)),
+            (off, IDLE, tagged(5 * MIB), max, max, channels(512 * KIB)),
+            (off, IDLE, access(0), 0, 0, Route::Inline),
+            (off, IDLE, access(1), max, max, channels(512 * KIB)),
+            (off, IDLE, costly, max, max, channels(512 * KIB)),
+            (any, IDLE, access(60 * KIB), max, max, Route::Inline),
+            (any, IDLE, access(60 * KIB + 1), max, max, Route::Link),
+            (any, room(63), access(64), max, max, Route::Link),
+            (any, IDLE, noted, max, max, Route::Link),
+            (any, IDLE, scattered(INLINE_PIECES), max, max, Route::Inline),
+            (any, IDLE, scattered(INLINE_PIECES + 1), max, max, Route::Link),
+            (any, beside(1 << 40), access(1 << 40), max, max, Route::Link),
+            (any, IDLE, access(64), max, 0, channels(512 * KIB)),
+            (any, IDLE, access(64), 63, max, channels(512 * KIB)),
+            (any, IDLE, access(64), max, 64, Route::Inline),
+            (any, beside(1), access(64), 64, max, channels(512 * KIB)),
+            (few, IDLE, access(64 * KIB), max, max, Route::Link),
+            (few, IDLE, access(65 * KIB), max, max, channels(64 * KIB)),
+            (few, beside(5 * KIB), access(60 * KIB), max, max, channels(512 * KIB)),
+            (few, beside(64 * KIB), access(16 * KIB), max, max, Route::Inline),
         ]
         .into_iter()
         .enumerate()
         {
             let tuning = Tuning::new(CHUNK, 16).pipelined();
-            let chosen = route((&tuning, &terms), load, message, here, peer_reaches);
+            let chosen = route((&tuning, &terms), load, message, [here, there]);
             assert_eq!(chosen, expected, "row {row}: {message:?}");
         }
     }
@@ -174,8 +173,7 @@ mod tests {
         let tuning = Tuning::new(CHUNK, 16);
         for bytes in [1, 100 * KIB, MIB, 100 * MIB] {
             for message in [tagged(bytes), access(bytes)] {
-                let chosen =
-                    route((&tuning, &EagerTerms::OFF), IDLE, message, MemoryType::Device, false);
+                let chosen = route((&tuning, &EagerTerms::OFF), IDLE, message, [ANY_LENGTH; 2]);
                 assert_eq!(chosen, channels(CHUNK.into()), "{message:?}");
             }
         }

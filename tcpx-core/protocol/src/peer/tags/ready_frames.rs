@@ -34,7 +34,7 @@ use super::super::violation::Violation;
 use super::Tags;
 use super::eager_queues::UnexpectedMessage;
 use super::receives::MessageEnd;
-use crate::frames::eager_terms::{CreditKind, EagerTerms};
+use crate::frames::eager_terms::{ANY_LENGTH, CreditKind, EagerTerms};
 use crate::frames::frame::{Frame, READY_FRAME_BYTES};
 use crate::frames::messages::{LinkChunk, MessageId, Offer, Ready};
 use crate::plans::plan::Member;
@@ -100,8 +100,10 @@ impl Tags {
         // The room that the peer gives bounds what is on the link of these.
         let load = Load { link_room: usize::MAX, on_link: 0 };
         let message = Message::Tagged { bytes: posted.bytes, together: eager.batch };
-        let numbers = (&cx.schedule.tuning, &cx.link.terms);
-        route(numbers, load, message, posted.span.memory, true) == Route::Inline
+        let terms = &cx.link.terms;
+        // It goes into the peer's buffer.
+        let longest = [terms.longest_in(posted.span.memory), ANY_LENGTH];
+        route((&cx.schedule.tuning, terms), load, message, longest) == Route::Inline
             && eager.outgoing.has(EagerTerms::cost(posted.bytes))
             && !cx.schedule.may_owe_match(posted.tag)
             && matcher.has_none(posted.tag)
@@ -157,8 +159,9 @@ impl Tags {
         };
         let memory = cx.operations[op].posted.span.memory;
         let terms = &cx.link.terms;
-        let is_fit =
-            u64::from(bytes) == recv_bytes && terms.allows(recv_bytes) && terms.reaches(memory);
+        let is_fit = u64::from(bytes) == recv_bytes
+            && terms.allows(recv_bytes)
+            && recv_bytes <= terms.longest_in(memory);
         if !is_fit {
             let of = MessageId::Receive(recv);
             cx.broken(Violation::Part { of, bytes });

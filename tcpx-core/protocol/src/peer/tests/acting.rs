@@ -31,7 +31,8 @@ impl Driver {
         let eager = &self.setting.eager;
         ensure!(u64::from(bytes) == member.bytes, "{frame:?} for {member:?}");
         ensure!(eager.allows(member.bytes), "{frame:?} is too long");
-        ensure!(eager.reaches(member.span.memory), "{frame:?} from a GPU");
+        let longest = eager.longest_in(member.span.memory);
+        ensure!(member.bytes <= longest, "{frame:?} from a GPU");
         let is_delivered = matches!(frame, Frame::LinkChunk(_));
         let is_too_long = !self.is_link_clear && bytes as usize > LITTLE_ROOM;
         ensure!(!(is_delivered && is_too_long), "{frame:?} on a full link");

@@ -35,7 +35,8 @@ fn full() -> Setting {
 
 /// Returns the same where messages go ahead.
 fn full_and_eager() -> Setting {
-    let offer = EagerOffer { bytes: 8, buffer_bytes: 1000, reaches_device: true, access_bytes: 0 };
+    let offer =
+        EagerOffer { bytes: 8, buffer_bytes: 1000, device_bytes: u64::MAX, access_bytes: 0 };
     let kept = FlowSetting { least_unexpected: 1000, ..LEAST };
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), kept, ..full() }
 }

@@ -31,7 +31,7 @@ fn setting() -> Setting {
     let offer = EagerOffer {
         bytes: LITTLE as u32,
         buffer_bytes: 1000,
-        reaches_device: true,
+        device_bytes: u64::MAX,
         access_bytes: BULK,
     };
     Setting {

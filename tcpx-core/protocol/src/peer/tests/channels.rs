@@ -29,7 +29,7 @@ const MUCH: u64 = 300;
 
 fn on_demand(setting: Setting) -> Setting {
     let bytes = LITTLE as u32;
-    let offer = EagerOffer { bytes, buffer_bytes: 1000, reaches_device: true, access_bytes: 0 };
+    let offer = EagerOffer { bytes, buffer_bytes: 1000, device_bytes: u64::MAX, access_bytes: 0 };
     Setting { eager: EagerTerms::agree(offer, offer, 64), on_demand: true, ..setting }
 }
 

@@ -49,7 +49,8 @@ fn fill(protocol: &mut PeerProtocol, mut allowed: [u64; 3]) -> u64 {
 /// Ends whose peers keep to nothing but what they may, of a session with this budget, and what they
 /// keep of each.
 fn filled(budget: &Arc<PeerBudget>, peers: usize, most: u32) -> Vec<(PeerProtocol, u64)> {
-    let offer = EagerOffer { bytes: 8, buffer_bytes: most, reaches_device: true, access_bytes: 0 };
+    let offer =
+        EagerOffer { bytes: 8, buffer_bytes: most, device_bytes: u64::MAX, access_bytes: 0 };
     let eager = EagerTerms::agree(offer, offer, CHUNK_BYTES);
     let one_sided = OneSidedTerms { note_bytes: most.into(), ..AMPLE };
     let setting = Setting { eager, one_sided, ..SETTING };

@@ -47,7 +47,7 @@ fn offer(random: &mut Random) -> EagerOffer {
     EagerOffer {
         bytes: random.pick(&[0, 3, 8, 64, 64, 64]),
         buffer_bytes: random.pick(&[0, 160, 176, 400, 1500, 1500]),
-        reaches_device: !random.one_in(4),
+        device_bytes: random.pick(&[0, 5, 40, u64::MAX, u64::MAX, u64::MAX]),
         access_bytes: random.pick(&[0, 0, 60, 300, u64::MAX]),
     }
 }

@@ -32,8 +32,12 @@ const MOST_UNDER_WAY: usize = 200;
 /// each kind and a list of two ranges.
 fn least(messages_ahead: u64) -> Setting {
     let room = messages_ahead * EagerTerms::cost(8);
-    let offer =
-        EagerOffer { bytes: 8, buffer_bytes: room as u32, reaches_device: true, access_bytes: 107 };
+    let offer = EagerOffer {
+        bytes: 8,
+        buffer_bytes: room as u32,
+        device_bytes: u64::MAX,
+        access_bytes: 107,
+    };
     let note_room = note_cost(NOTE);
     Setting {
         channels: CHANNELS,

@@ -90,11 +90,11 @@ fn chunks_of_a_read_come_without_a_frame_before() {
     let mut prey = Prey::new();
     let op = prey.ask_of(Read, 60);
     assert_eq!(prey.hear(link_chunk(Read, op, 8)), wrong(Read, op, 8), "into memory of a GPU");
-    let mut prey = Prey::whose_cpu_reaches(true);
+    let mut prey = Prey::with_device_memory_on_link(u64::MAX);
     let op = prey.ask_of(Read, 60);
     assert_eq!(prey.hear(section(op, 0, 60)), None);
     assert_eq!(prey.hear(link_chunk(Read, op, 8)), wrong(Read, op, 8), "it comes in chunks");
-    let mut prey = Prey::whose_cpu_reaches(true);
+    let mut prey = Prey::with_device_memory_on_link(u64::MAX);
     let op = prey.ask_of(Read, 60);
     assert_eq!(prey.hear(link_chunk(Read, op, 8)), None);
     let unknown = Some(Violation::UnknownReceive { recv: op });

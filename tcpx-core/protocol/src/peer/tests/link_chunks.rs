@@ -26,7 +26,7 @@ pub(super) fn with_parts() -> Setting {
     let offer = EagerOffer {
         bytes: LITTLE as u32,
         buffer_bytes: 0,
-        reaches_device: true,
+        device_bytes: u64::MAX,
         access_bytes: LONGEST,
     };
     let tuning = Tuning { link_chunk_bytes: PART, ..SETTING.tuning };

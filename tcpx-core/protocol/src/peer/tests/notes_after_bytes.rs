@@ -16,7 +16,7 @@ use crate::types::memory::OperationKind::Write;
 
 /// An end that takes messages on the link, though none before its receive is known.
 const REACHES: EagerOffer =
-    EagerOffer { bytes: 0, buffer_bytes: 0, reaches_device: true, access_bytes: 0 };
+    EagerOffer { bytes: 0, buffer_bytes: 0, device_bytes: u64::MAX, access_bytes: 0 };
 
 /// Writes under way, each posted again and again: a generation is what one post of one has brought.
 struct Writes {

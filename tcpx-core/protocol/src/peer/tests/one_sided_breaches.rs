@@ -42,12 +42,12 @@ impl Prey {
     /// Makes an end that is up, with an area of host memory and one of a GPU's that the CPU does
     /// not reach.
     pub(super) fn new() -> Self {
-        Self::whose_cpu_reaches(false)
+        Self::with_device_memory_on_link(0)
     }
 
-    /// Makes the same end; `reaches_device`: the CPU reaches the second area.
-    pub(super) fn whose_cpu_reaches(reaches_device: bool) -> Self {
-        let offer = EagerOffer { bytes: 16, buffer_bytes: 0, reaches_device, access_bytes: 64 };
+    /// Makes the same end; `device_bytes`: the most bytes on the link to the second area.
+    pub(super) fn with_device_memory_on_link(device_bytes: u64) -> Self {
+        let offer = EagerOffer { bytes: 16, buffer_bytes: 0, device_bytes, access_bytes: 64 };
         let eager = EagerTerms::agree(offer, offer, 64);
         let one_sided = OneSidedTerms {
             asked: 2,

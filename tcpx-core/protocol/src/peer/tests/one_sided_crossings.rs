@@ -53,8 +53,12 @@ pub(super) const SETTING: Setting = Setting {
 
 /// Returns a setting in which little messages travel on the link.
 pub(super) fn eager() -> Setting {
-    let offer =
-        EagerOffer { bytes: LITTLE as u32, buffer_bytes: 0, reaches_device: true, access_bytes: 0 };
+    let offer = EagerOffer {
+        bytes: LITTLE as u32,
+        buffer_bytes: 0,
+        device_bytes: u64::MAX,
+        access_bytes: 0,
+    };
     Setting { eager: EagerTerms::agree(offer, offer, CHUNK_BYTES), ..SETTING }
 }
 

@@ -100,7 +100,8 @@ impl Driver {
     /// Checks that the memory of some bytes of a list may be used now.
     pub(super) fn check_pieces(&self, transfer: TransferKey, bytes: &PieceRange) -> Check {
         let memory = bytes.list().memory;
-        ensure!(self.setting.eager.reaches(memory), "the CPU reaches none of {bytes:?}");
+        let longest = self.setting.eager.longest_in(memory);
+        ensure!(bytes.list().bytes <= longest, "the CPU reaches none of {bytes:?}");
         bytes.iter().try_for_each(|piece| self.check_touched(transfer, piece.address, piece.bytes))
     }
 

@@ -47,7 +47,7 @@ impl Target {
         let offer = EagerOffer {
             bytes: 8192,
             buffer_bytes: 0,
-            reaches_device: true,
+            device_bytes: u64::MAX,
             access_bytes: u64::MAX,
         };
         let eager = EagerTerms::agree(offer, offer, 1 << 19);

@@ -40,7 +40,7 @@ impl Eager {
             // Few have room at a time, so that some go ahead and others wait.
             Self::Ahead => 600,
         };
-        let offer = EagerOffer { bytes: 8, buffer_bytes, reaches_device: true, access_bytes: 0 };
+        let offer = EagerOffer { bytes: 8, buffer_bytes, device_bytes: u64::MAX, access_bytes: 0 };
         EagerTerms::agree(offer, offer, CHUNK_BYTES)
     }
 }

@@ -68,8 +68,8 @@ impl Prey {
     fn new(flags: u8) -> Self {
         let has = |bit: u32| flags >> bit & 1 == 1;
         let access_bytes = if has(6) { 0 } else { 100 };
-        let offer =
-            EagerOffer { bytes: 32, buffer_bytes: 400, reaches_device: has(0), access_bytes };
+        let device_bytes = if has(0) { u64::MAX } else { 0 };
+        let offer = EagerOffer { bytes: 32, buffer_bytes: 400, device_bytes, access_bytes };
         let eager =
             if has(1) { EagerTerms::agree(offer, offer, CHUNK_BYTES) } else { EagerTerms::OFF };
         let agreement = Agreement {

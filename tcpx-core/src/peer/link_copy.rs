@@ -1,0 +1,236 @@
+#![allow(unsafe_code)]
+//! Copies between the link and memory of a GPU, which the CPU does not reach.
+//!
+//! What is short travels on the link all the same. It is copied down to a pinned buffer before its
+//! frame is sent, or up from one behind its frame, with the batch of the round. The peer executes
+//! no action and handles no frame meanwhile, so everything keeps its order: bytes are in place
+//! before what follows them. Its channels go on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tcpx_cuda::CudaError;
+use tcpx_protocol::frames::frame::Frame;
+use tcpx_protocol::plans::piece_range::PieceRange;
+use tcpx_protocol::plans::pieces::Piece;
+use tcpx_protocol::plans::plan::Member;
+use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey};
+use tcpx_rx::UnpackDescriptor;
+use tcpx_unpack::UnpackError;
+
+use super::connection::Connection;
+use super::resources::Resources;
+use crate::error::Result;
+use crate::transfer::batch::BatchNumber;
+use crate::transfer::job::{Job, JobLabel};
+use crate::transfer::link_buffers::{LINK_BUFFER_BYTES, LinkBuffer};
+
+/// Time for which a peer waits for a copy. Copies take microseconds: the GPU hangs.
+const COPY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The copy that is under way.
+#[derive(Debug)]
+pub(super) struct LinkCopy {
+    pub(super) buffer: LinkBuffer,
+    bytes: u64,
+    /// Batch that has to finish before.
+    pub(super) until: BatchNumber,
+    begun: Instant,
+    next: AfterCopy,
+}
+
+/// Work that waits for the copy.
+#[derive(Debug)]
+enum AfterCopy {
+    /// Send the frame, the bytes and a note.
+    Send { frame: Frame, note: Option<Arc<[u8]>> },
+    /// Pass on the note that came behind the bytes.
+    Publish(Option<Vec<u8>>),
+}
+
+/// Memory of a GPU that a message lies in: where its parts begin, and how many bytes they have.
+struct DevicePart {
+    address: u64,
+    bytes: u64,
+    registration: RegistrationKey,
+}
+
+impl Connection {
+    /// Returns whether frames and actions wait for a copy.
+    #[inline]
+    pub(super) fn is_copying(&self) -> bool {
+        self.copying.is_some()
+    }
+
+    /// Sends a frame with the bytes of a message behind it, once they are copied down. Returns the
+    /// frame where the CPU reaches them.
+    pub(super) fn copy_message_down(
+        &mut self,
+        frame: Frame,
+        member: &Member,
+        cx: &mut Resources,
+    ) -> Result<Option<Frame>> {
+        if !is_copied(cx, member.span.memory, member.bytes) {
+            return Ok(Some(frame));
+        }
+        let next = AfterCopy::Send { frame, note: None };
+        self.copy_down(&[part_of(member)], member.tag, next, cx).map(|()| None)
+    }
+
+    /// Does the same with bytes of a list and a note.
+    pub(super) fn copy_range_down(
+        &mut self,
+        frame: Frame,
+        range: &PieceRange,
+        note: Option<&Arc<[u8]>>,
+        cx: &mut Resources,
+    ) -> Result<Option<Frame>> {
+        if !is_copied(cx, range.memory(), range.bytes()) {
+            return Ok(Some(frame));
+        }
+        let next = AfterCopy::Send { frame, note: note.cloned() };
+        self.copy_down(&parts_of(range), 0, next, cx).map(|()| None)
+    }
+
+    fn copy_down(
+        &mut self,
+        parts: &[DevicePart],
+        tag: i64,
+        next: AfterCopy,
+        cx: &mut Resources,
+    ) -> Result<()> {
+        let bytes = self.checked_bytes(parts)?;
+        let Resources { session, ledger, batch, .. } = cx;
+        let buffer = ledger.link_buffers.take(&session.memory, &mut ledger.registrations)?;
+        let until = batch.number_for(bytes);
+        let mut at = buffer.address();
+        for part in parts {
+            let label = self.label(Direction::Send, part.registration, tag);
+            let job = Job { bounce: part.address, dst: at, dst_bytes: part.bytes, label };
+            batch.gather(job, [whole(part.bytes)]);
+            at += part.bytes;
+        }
+        self.copying = Some(LinkCopy { buffer, bytes, until, begun: Instant::now(), next });
+        Ok(())
+    }
+
+    /// Copies the bytes of a message to its place. Returns whether it does: the CPU does not reach
+    /// the place.
+    pub(super) fn copy_message_up(&mut self, member: &Member, cx: &mut Resources) -> Result<bool> {
+        if !is_copied(cx, member.span.memory, member.bytes) {
+            return Ok(false);
+        }
+        let payload = (member.bytes as usize, None);
+        self.copy_up(&[part_of(member)], member.tag, payload, cx).map(|()| true)
+    }
+
+    /// Does the same with bytes of a list, the first ones of this many that came. The note that is
+    /// behind them is passed on then.
+    pub(super) fn copy_range_up(
+        &mut self,
+        range: &PieceRange,
+        (came, note): (usize, Option<Vec<u8>>),
+        cx: &mut Resources,
+    ) -> Result<()> {
+        self.copy_up(&parts_of(range), 0, (came, note), cx)
+    }
+
+    fn copy_up(
+        &mut self,
+        parts: &[DevicePart],
+        tag: i64,
+        (came, note): (usize, Option<Vec<u8>>),
+        cx: &mut Resources,
+    ) -> Result<()> {
+        let bytes = self.checked_bytes(parts)?;
+        let Resources { session, ledger, batch, .. } = cx;
+        let mut buffer = ledger.link_buffers.take(&session.memory, &mut ledger.registrations)?;
+        let payload = self.link.payload(came);
+        // SAFETY: the buffer was idle, or is new: no copy uses it.
+        unsafe { buffer.fill(&payload[..payload.len().min(bytes as usize)]) };
+        let until = batch.number_for(bytes);
+        let mut at = buffer.address();
+        for part in parts {
+            let label = self.label(Direction::Receive, part.registration, tag);
+            let job = Job { bounce: at, dst: part.address, dst_bytes: part.bytes, label };
+            batch.gather(job, [whole(part.bytes)]);
+            at += part.bytes;
+        }
+        let (begun, next) = (Instant::now(), AfterCopy::Publish(note));
+        self.copying = Some(LinkCopy { buffer, bytes, until, begun, next });
+        Ok(())
+    }
+
+    /// Returns the number of bytes of the parts, which have room in a buffer by what both ends have
+    /// agreed on.
+    fn checked_bytes(&self, parts: &[DevicePart]) -> Result<u64> {
+        let bytes = parts.iter().map(|part| part.bytes).sum();
+        if bytes <= LINK_BUFFER_BYTES {
+            return Ok(bytes);
+        }
+        Err(self.protocol_error(format!("{bytes} bytes of a GPU's memory on the control link")))
+    }
+
+    fn label(&self, direction: Direction, registration: RegistrationKey, tag: i64) -> JobLabel {
+        JobLabel { peer: self.key, direction, channel: 0, registration, tag, chunk: 0 }
+    }
+
+    /// Goes on with what waited for a copy, if its batch has finished. Returns whether it has.
+    ///
+    /// # Errors
+    /// [`CudaError::Stalled`] inside: it has not, for too long.
+    pub(super) fn finish_copy(
+        &mut self,
+        (now, finished): (Instant, BatchNumber),
+        cx: &mut Resources,
+    ) -> Result<bool> {
+        let Some(copy) = self.copying.take_if(|copy| copy.until <= finished) else {
+            let begun = self.copying.as_ref().map(|copy| copy.begun);
+            let waited = begun.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+            if waited < COPY_TIMEOUT {
+                return Ok(false);
+            }
+            let waited_ms = waited.as_millis() as u64;
+            return Err(UnpackError::from(CudaError::Stalled { waited_ms }).into());
+        };
+        let LinkCopy { buffer, bytes, next, .. } = copy;
+        let passed_on = match next {
+            AfterCopy::Send { frame, note } => {
+                // SAFETY: the only copy that writes the buffer has finished.
+                let sent = unsafe { buffer.bytes(bytes) };
+                self.link.send_with_payload(&frame, [sent, note.as_deref().unwrap_or_default()]);
+                Ok(())
+            }
+            AfterCopy::Publish(None) => Ok(()),
+            AfterCopy::Publish(Some(note)) => self.publish(note, &cx.ledger),
+        };
+        cx.ledger.link_buffers.give_back(buffer);
+        passed_on?;
+        self.execute_actions(cx).map(|()| true)
+    }
+}
+
+/// Returns whether bytes in memory of this kind are copied for the link: the CPU does not reach
+/// them.
+pub(super) fn is_copied(cx: &Resources, memory: MemoryType, bytes: u64) -> bool {
+    cx.session.copies_on_link && memory == MemoryType::Device && bytes > 0
+}
+
+fn part_of(member: &Member) -> DevicePart {
+    let span = member.span;
+    DevicePart { address: span.address, bytes: member.bytes, registration: span.registration }
+}
+
+fn parts_of(range: &PieceRange) -> Vec<DevicePart> {
+    let part = |piece: Piece| DevicePart {
+        address: piece.address,
+        bytes: piece.bytes,
+        registration: range.registration(&piece),
+    };
+    range.iter().map(part).collect()
+}
+
+/// Returns the descriptor of a part that is copied whole.
+fn whole(bytes: u64) -> UnpackDescriptor {
+    UnpackDescriptor { src_off: 0, len: bytes as u32, dst_off: 0 }
+}

@@ -1,0 +1,240 @@
+//! Tests of short messages on the link to and from memory that the CPU does not reach: what follows
+//! a copy waits for it, and nothing is freed under it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tcpx_protocol::types::MemoryType;
+use tcpx_testkit::PATIENCE;
+
+use super::lingering::{BackendControls, close_at_last, hang};
+use super::{connected, patient, soft, take_turns, uses};
+use crate::settings::LinkBytes;
+use crate::{
+    Error, ExportOptions, MemoryId, MemoryRange, Operation, OperationKind, OperationStatus, Post,
+    RemoteAccess, RemoteRange, Session, Transfer,
+};
+
+const BYTES: u64 = 900;
+
+/// Two sessions whose CPU reaches no device memory, each with an area of it.
+struct Ends {
+    sessions: [Session; 2],
+    areas: [MemoryId; 2],
+}
+
+impl Ends {
+    fn new(options: crate::SessionOptions) -> Self {
+        let sessions = connected(options.link_bytes(LinkBytes::Most(4096)));
+        for session in &sessions {
+            session.shared.engine().expect("no fork").copy_on_link();
+        }
+        let areas = [0, 1].map(|end: usize| {
+            let area =
+                sessions[end].allocate(2 * BYTES, MemoryType::Device).expect("there is room");
+            sessions[end].write_memory(area, 0, &content(end as u8)).expect("nothing uses it");
+            area
+        });
+        Self { sessions, areas }
+    }
+
+    /// Returns an operation of left on three pieces of each area, apart at both ends.
+    fn operation(&self, kind: OperationKind) -> Operation {
+        let [left, right] = &self.sessions;
+        let options = ExportOptions::new(RemoteAccess::ReadWrite);
+        let key = right.export(self.areas[1], options).expect("it is registered");
+        let bytes = BYTES / 3;
+        let local =
+            [4, 0, 2].map(|at| MemoryRange { memory: self.areas[0], offset: at * bytes, bytes });
+        let remote = [1, 5, 3].map(|at| RemoteRange { key: &key, offset: at * bytes, bytes });
+        left.prepare("right", kind, &local, &remote).expect("they fit")
+    }
+
+    /// Posts a receive at right, and a send at left once the receive is known there.
+    fn message(&self) -> [Transfer; 2] {
+        let [left, right] = &self.sessions;
+        let (send, receive) = (left.create_transfer("right"), right.create_transfer("left"));
+        let (send, receive) = (send.expect("it is up"), receive.expect("it is up"));
+        let post = |memory| Post { memory, offset: 0, bytes: BYTES, tag: 1 };
+        receive.post_recv(post(self.areas[1])).expect("it fits");
+        right.notify("left", b"posted").expect("it is up");
+        take_turns(&[left, right], "the receive is known", || !notes(left).is_empty());
+        send.post_send(post(self.areas[0])).expect("it fits");
+        [send, receive]
+    }
+
+    fn read(&self, end: usize) -> Vec<u8> {
+        let mut bytes = vec![0; 2 * BYTES as usize];
+        self.sessions[end].read_memory(self.areas[end], 0, &mut bytes).expect("nothing uses it");
+        bytes
+    }
+
+    fn all(&self) -> [&Session; 2] {
+        self.sessions.each_ref()
+    }
+}
+
+fn content(seed: u8) -> Vec<u8> {
+    (0..2 * BYTES).map(|at| (at % 251) as u8 ^ (seed + 1)).collect()
+}
+
+fn is_done(operation: &Operation) -> bool {
+    matches!(operation.status(), OperationStatus::Done)
+}
+
+/// Takes the notifications that have come.
+fn notes(session: &Session) -> Vec<Vec<u8>> {
+    let mut notes = Vec::new();
+    session.poll_notifications(&mut notes, usize::MAX).expect("no fork");
+    notes.into_iter().map(|note| note.bytes.to_vec()).collect()
+}
+
+/// Returns the content of `to` after its pieces of an [`operation`](Ends::operation) were replaced.
+fn moved([from, to]: [Vec<u8>; 2], pieces: [(usize, usize); 3]) -> Vec<u8> {
+    let (mut moved, bytes) = (to, BYTES as usize / 3);
+    for (at, into) in pieces {
+        moved[into * bytes..][..bytes].copy_from_slice(&from[at * bytes..][..bytes]);
+    }
+    moved
+}
+
+const THERE: [(usize, usize); 3] = [(4, 1), (0, 5), (2, 3)];
+
+#[test]
+fn messages_writes_and_reads_are_copied_at_both_ends() {
+    let ends = Ends::new(soft().channels(1));
+    let gpus = ends.all().map(hang);
+    gpus.iter().for_each(|gpu| gpu.hangs.store(false, Ordering::Relaxed));
+    let jobs = || gpus.each_ref().map(|gpu| gpu.submitted.load(Ordering::Relaxed));
+    let write = ends.operation(OperationKind::Write);
+    write.post(Some(b"written")).expect("it is up");
+    take_turns(&ends.all(), "it is written", || is_done(&write));
+    assert_eq!(ends.read(1), moved([content(0), content(1)], THERE));
+    assert_eq!(jobs(), [3, 3]);
+    assert_eq!(notes(&ends.sessions[1]), [b"written".to_vec()]);
+
+    let read = ends.operation(OperationKind::Read);
+    ends.sessions[1].write_memory(ends.areas[1], 0, &content(8)).expect("nothing uses it");
+    read.post(None).expect("it is up");
+    take_turns(&ends.all(), "it is read", || is_done(&read));
+    let back = THERE.map(|(at, into)| (into, at));
+    assert_eq!(ends.read(0), moved([content(8), content(0)], back));
+    assert_eq!(jobs(), [6, 6]);
+
+    let before = ends.read(0);
+    let [send, receive] = ends.message();
+    take_turns(&ends.all(), "it has come", || receive.is_complete().expect("it is fine"));
+    assert!(send.is_complete().expect("it is fine"));
+    assert_eq!(ends.read(1)[..BYTES as usize], before[..BYTES as usize]);
+    assert_eq!(jobs(), [7, 7]);
+    assert_eq!(ends.sessions[1].stats().peers[0].eager_received.messages, 1, "no channel moved it");
+}
+
+#[test]
+fn what_follows_a_copy_waits_for_it() {
+    let ends = Ends::new(soft().channels(1));
+    let [left, right] = ends.all();
+    let gpu = hang(right);
+    let write = ends.operation(OperationKind::Write);
+    write.post(Some(b"with it")).expect("it is up");
+    left.notify("right", b"behind").expect("it is up");
+    take_turns(&ends.all(), "it has come", || gpu.submitted.load(Ordering::Relaxed) > 0);
+    for _ in 0..100 {
+        let _ = ends.all().map(Session::progress);
+        assert!(notes(right).is_empty() && !is_done(&write));
+    }
+    assert_eq!(uses(right, ends.areas[1]), 1, "it is written");
+    gpu.hangs.store(false, Ordering::Relaxed);
+    let mut came = Vec::new();
+    take_turns(&ends.all(), "they come", || {
+        came.extend(notes(right));
+        came.len() == 2
+    });
+    assert_eq!(came, [b"with it".to_vec(), b"behind".to_vec()]);
+    take_turns(&ends.all(), "it is answered", || is_done(&write));
+    assert_eq!(uses(right, ends.areas[1]), 0);
+}
+
+/// Ends the peer of one end in the middle of a copy there.
+fn ended_while_copying(at: usize, begin: impl FnOnce(&Ends)) -> (Ends, Arc<BackendControls>) {
+    let ends = Ends::new(soft().channels(1));
+    let gpu = hang(ends.all()[at]);
+    begin(&ends);
+    take_turns(&ends.all(), "it is copied", || gpu.submitted.load(Ordering::Relaxed) > 0);
+    let mut engine = ends.sessions[at].shared.engine().expect("no fork");
+    let key = engine.peer(["right", "left"][at]).expect("it is up").0;
+    engine.fail_peer(key, Error::Cancelled);
+    drop(engine);
+    (ends, gpu)
+}
+
+#[test]
+fn memory_of_an_ended_peer_is_in_use_until_its_copy_has_finished() {
+    let mut message = None;
+    let (ends, gpu) = ended_while_copying(1, |ends| message = Some(ends.message()));
+    let [_, receive] = message.expect("it was posted");
+    ends.sessions[1].progress();
+    assert!(!receive.is_complete().expect("it has not ended"));
+    assert_eq!(uses(&ends.sessions[1], ends.areas[1]), 1);
+    gpu.hangs.store(false, Ordering::Relaxed);
+    // All of its bytes had come.
+    receive.wait(Some(PATIENCE)).expect("it is in place");
+    assert_eq!(ends.read(1)[..BYTES as usize], content(0)[..BYTES as usize]);
+    assert_eq!(uses(&ends.sessions[1], ends.areas[1]), 0);
+    close_at_last(&ends.sessions[1]);
+
+    for (at, kind) in
+        [(1, OperationKind::Write), (1, OperationKind::Read), (0, OperationKind::Write)]
+    {
+        let (ends, gpu) = ended_while_copying(at, |ends| {
+            ends.operation(kind).post(None).expect("it is up");
+        });
+        ends.sessions[at].progress();
+        assert_eq!(uses(&ends.sessions[at], ends.areas[at]), 1, "{at}, {kind}");
+        gpu.hangs.store(false, Ordering::Relaxed);
+        take_turns(&[&ends.sessions[at]], "it has finished", || {
+            uses(&ends.sessions[at], ends.areas[at]) == 0
+        });
+        close_at_last(&ends.sessions[at]);
+    }
+}
+
+#[test]
+fn a_copy_that_does_not_finish_ends_the_peer_and_then_the_operation() {
+    let ends = Ends::new(soft().channels(1));
+    let right = &ends.sessions[1];
+    let gpu = hang(right);
+    let [_send, receive] = ends.message();
+    take_turns(&ends.all(), "it has come", || gpu.submitted.load(Ordering::Relaxed) > 0);
+    let is_up = || right.stats().peers[0].state == "up";
+    right.shared.progress_at(Instant::now() + Duration::from_secs(4));
+    assert!(is_up());
+    right.shared.progress_at(Instant::now() + Duration::from_secs(6));
+    assert!(!is_up());
+    super::pass_unpack_timeout(right);
+    let error = receive.wait(Some(PATIENCE)).expect_err("it may not be in place");
+    assert!(error.to_string().contains("GPU"), "{error}");
+    assert_eq!(uses(right, ends.areas[1]), 1, "it may still be written");
+    gpu.hangs.store(false, Ordering::Relaxed);
+    close_at_last(right);
+    assert_eq!(uses(right, ends.areas[1]), 0);
+}
+
+#[test]
+fn ends_part_when_what_one_has_asked_for_is_copied() {
+    let ends = Ends::new(patient().channels(1));
+    let [left, right] = ends.all();
+    let gpu = hang(right);
+    let write = ends.operation(OperationKind::Write);
+    write.post(None).expect("it is up");
+    take_turns(&ends.all(), "it has come", || gpu.submitted.load(Ordering::Relaxed) > 0);
+    gpu.hangs.store(false, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let parting = scope.spawn(|| left.disconnect("right"));
+        right.disconnect("left").expect("right parts in peace");
+        parting.join().expect("no panic").expect("left parts in peace");
+    });
+    assert!(is_done(&write));
+    assert_eq!(ends.read(1), moved([content(0), content(1)], THERE));
+}
