@@ -7,46 +7,20 @@
 //! before what follows them. Its channels go on.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tcpx_cuda::CudaError;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::plans::piece_range::PieceRange;
 use tcpx_protocol::plans::pieces::Piece;
 use tcpx_protocol::plans::plan::Member;
 use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey};
 use tcpx_rx::UnpackDescriptor;
-use tcpx_unpack::UnpackError;
 
 use super::connection::Connection;
 use super::resources::Resources;
 use crate::error::Result;
-use crate::transfer::batch::BatchNumber;
 use crate::transfer::job::{Job, JobLabel};
-use crate::transfer::link_buffers::{LINK_BUFFER_BYTES, LinkBuffer};
-
-/// Time for which a peer waits for a copy. Copies take microseconds: the GPU hangs.
-const COPY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The copy that is under way.
-#[derive(Debug)]
-pub(super) struct LinkCopy {
-    pub(super) buffer: LinkBuffer,
-    bytes: u64,
-    /// Batch that has to finish before.
-    pub(super) until: BatchNumber,
-    begun: Instant,
-    next: AfterCopy,
-}
-
-/// Work that waits for the copy.
-#[derive(Debug)]
-enum AfterCopy {
-    /// Send the frame, the bytes and a note.
-    Send { frame: Frame, note: Option<Arc<[u8]>> },
-    /// Pass on the note that came behind the bytes.
-    Publish(Option<Vec<u8>>),
-}
+use crate::transfer::link_buffers::{AfterCopy, LINK_BUFFER_BYTES, LinkCopy};
 
 /// Memory of a GPU that a message lies in: where its parts begin, and how many bytes they have.
 struct DevicePart {
@@ -173,40 +147,6 @@ impl Connection {
 
     fn label(&self, direction: Direction, registration: RegistrationKey, tag: i64) -> JobLabel {
         JobLabel { peer: self.key, direction, channel: 0, registration, tag, chunk: 0 }
-    }
-
-    /// Goes on with what waited for a copy, if its batch has finished. Returns whether it has.
-    ///
-    /// # Errors
-    /// [`CudaError::Stalled`] inside: it has not, for too long.
-    pub(super) fn finish_copy(
-        &mut self,
-        (now, finished): (Instant, BatchNumber),
-        cx: &mut Resources,
-    ) -> Result<bool> {
-        let Some(copy) = self.copying.take_if(|copy| copy.until <= finished) else {
-            let begun = self.copying.as_ref().map(|copy| copy.begun);
-            let waited = begun.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-            if waited < COPY_TIMEOUT {
-                return Ok(false);
-            }
-            let waited_ms = waited.as_millis() as u64;
-            return Err(UnpackError::from(CudaError::Stalled { waited_ms }).into());
-        };
-        let LinkCopy { buffer, bytes, next, .. } = copy;
-        let passed_on = match next {
-            AfterCopy::Send { frame, note } => {
-                // SAFETY: the only copy that writes the buffer has finished.
-                let sent = unsafe { buffer.bytes(bytes) };
-                self.link.send_with_payload(&frame, [sent, note.as_deref().unwrap_or_default()]);
-                Ok(())
-            }
-            AfterCopy::Publish(None) => Ok(()),
-            AfterCopy::Publish(Some(note)) => self.publish(note, &cx.ledger),
-        };
-        cx.ledger.link_buffers.give_back(buffer);
-        passed_on?;
-        self.execute_actions(cx).map(|()| true)
     }
 }
 

@@ -1,11 +1,17 @@
 #![allow(unsafe_code)]
-//! Buffers in pinned host memory for short messages between the link and a GPU.
+//! Buffers in pinned host memory for short messages between the link and a GPU, and a copy that
+//! uses one.
 //!
 //! A peer has at most one copy of this kind under way, so there are no more buffers than peers. The
 //! memory is freed with the session, as a [`StagingPool`](super::staging_pool::StagingPool)'s is.
 
+use std::sync::Arc;
+use std::time::Instant;
+
+use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::types::MemoryType;
 
+use super::batch::BatchNumber;
 use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::registrations::Registrations;
@@ -13,6 +19,37 @@ use crate::plugin::registrations::Registrations;
 /// Bytes of a buffer, and so of the longest message on the link to or from memory of a GPU. Beyond
 /// it, channels are faster: they copy and send parts at the same time.
 pub(crate) const LINK_BUFFER_BYTES: u64 = 64 << 10;
+
+/// The copy that is under way.
+#[derive(Debug)]
+pub(crate) struct LinkCopy {
+    pub(crate) buffer: LinkBuffer,
+    pub(crate) bytes: u64,
+    /// Batch that has to finish before.
+    pub(crate) until: BatchNumber,
+    /// Time at which it began.
+    pub(crate) begun: Instant,
+    /// Work behind it.
+    pub(crate) next: AfterCopy,
+}
+
+impl LinkCopy {
+    /// Returns the bytes of the buffer once batches up to `finished` have. `None`: it is still
+    /// written.
+    pub(crate) fn bytes_after(&self, finished: BatchNumber) -> Option<&[u8]> {
+        // SAFETY: the only copy that writes the buffer has finished with its batch.
+        (self.until <= finished).then(|| unsafe { self.buffer.bytes(self.bytes) })
+    }
+}
+
+/// Work that waits for the copy.
+#[derive(Debug)]
+pub(crate) enum AfterCopy {
+    /// Send the frame, the bytes and a note.
+    Send { frame: Frame, note: Option<Arc<[u8]>> },
+    /// Pass on the note that came behind the bytes.
+    Publish(Option<Vec<u8>>),
+}
 
 /// Buffers that no copy uses.
 #[derive(Debug, Default)]
@@ -62,7 +99,7 @@ impl LinkBuffer {
     ///
     /// # Safety
     /// No copy that writes the buffer is under way for as long as the slice is used.
-    pub(crate) unsafe fn bytes(&self, count: u64) -> &[u8] {
+    unsafe fn bytes(&self, count: u64) -> &[u8] {
         let count = count.min(LINK_BUFFER_BYTES) as usize;
         let first = std::ptr::with_exposed_provenance(self.address as usize);
         // SAFETY: the buffer is as long, was zeroed when it was made, and stays until the session
@@ -77,8 +114,8 @@ impl LinkBuffer {
     pub(crate) unsafe fn fill(&mut self, bytes: &[u8]) {
         let count = bytes.len().min(LINK_BUFFER_BYTES as usize);
         let first = std::ptr::with_exposed_provenance_mut(self.address as usize);
-        // SAFETY: the buffer has room for them, and is the session's own memory, of which no
-        // reference is kept. The caller vouches for copies.
+        // SAFETY: the buffer has room for them, and is the session's own memory. No reference to
+        // it is kept. The caller vouches for copies.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), first, count) };
     }
 }

@@ -21,9 +21,9 @@ pub struct EagerOffer {
     /// Room for unexpected messages, and most that this end sends ahead itself; 0: none go ahead.
     pub buffer_bytes: u32,
     /// Longest message, read or write on the link whose bytes are in what this end calls device
-    /// memory, and most bytes of reads and writes at a time; 0: none at all. [`ANY_LENGTH`]: the CPU
-    /// reaches such memory. Elsewhere something copies the bytes, and nothing goes ahead to this
-    /// end: it might find its receive in such memory.
+    /// memory, and most bytes of reads and writes at a time; 0: none at all. [`ANY_LENGTH`]: the
+    /// CPU reaches such memory. Elsewhere something copies the bytes, and nothing goes ahead to
+    /// this end: it might find its receive in such memory.
     pub device_bytes: u64,
     /// Longest read or write of a peer's memory on the link, where messages travel there.
     pub access_bytes: u64,

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The CPU moves what travels on the link, and has to reach the memory at both ends. Only what is
-//! short is copied for it. What is longer than a few pages saves the wait for a grant there, and takes the room of others: so both
-//! ends [agree](EagerTerms) on how much may be there at once. Ends that have channels of hardware
-//! agree on little.
+//! short is copied for it. What is longer than a few pages saves the wait for a grant there, and
+//! takes the room of others: so both ends [agree](EagerTerms) on how much may be there at once.
+//! Ends that have channels of hardware agree on little.
 
 use super::tuning::Tuning;
 use crate::frames::eager_terms::EagerTerms;
