@@ -19,10 +19,12 @@ use tcpx_rx::UnpackDescriptor;
 use super::connection::Connection;
 use super::resources::Resources;
 use crate::error::Result;
+use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::job::{Job, JobLabel};
-use crate::transfer::link_buffers::{AfterCopy, LINK_BUFFER_BYTES, LinkCopy};
+use crate::transfer::link_buffers::{AfterCopy, LINK_BUFFER_BYTES, LinkBuffer, LinkCopy};
 
 /// Memory of a GPU that a message lies in: where its parts begin, and how many bytes they have.
+#[derive(Clone, Copy)]
 struct DevicePart {
     address: u64,
     bytes: u64,
@@ -76,14 +78,7 @@ impl Connection {
         let bytes = self.checked_bytes(parts)?;
         let Resources { session, ledger, batch, .. } = cx;
         let buffer = ledger.link_buffers.take(&session.memory, &mut ledger.registrations)?;
-        let until = batch.number_for(bytes);
-        let mut at = buffer.address();
-        for part in parts {
-            let label = self.label(Direction::Send, part.registration, tag);
-            let job = Job { bounce: part.address, dst: at, dst_bytes: part.bytes, label };
-            batch.gather(job, [whole(part.bytes)]);
-            at += part.bytes;
-        }
+        let until = self.push_jobs(parts, &buffer, (Direction::Send, tag), batch);
         self.copying = Some(LinkCopy { buffer, bytes, until, begun: Instant::now(), next });
         Ok(())
     }
@@ -122,14 +117,7 @@ impl Connection {
         let payload = self.link.payload(came);
         // SAFETY: the buffer was idle, or is new: no copy uses it.
         unsafe { buffer.fill(&payload[..payload.len().min(bytes as usize)]) };
-        let until = batch.number_for(bytes);
-        let mut at = buffer.address();
-        for part in parts {
-            let label = self.label(Direction::Receive, part.registration, tag);
-            let job = Job { bounce: at, dst: part.address, dst_bytes: part.bytes, label };
-            batch.gather(job, [whole(part.bytes)]);
-            at += part.bytes;
-        }
+        let until = self.push_jobs(parts, &buffer, (Direction::Receive, tag), batch);
         let (begun, next) = (Instant::now(), AfterCopy::Publish(note));
         self.copying = Some(LinkCopy { buffer, bytes, until, begun, next });
         Ok(())
@@ -145,8 +133,28 @@ impl Connection {
         Err(self.protocol_error(format!("{bytes} bytes of a GPU's memory on the control link")))
     }
 
-    fn label(&self, direction: Direction, registration: RegistrationKey, tag: i64) -> JobLabel {
-        JobLabel { peer: self.key, direction, channel: 0, registration, tag, chunk: 0 }
+    /// Adds the copies between a buffer and the parts, one behind the other there, to the batch.
+    /// Returns which that is.
+    fn push_jobs(
+        &self,
+        parts: &[DevicePart],
+        buffer: &LinkBuffer,
+        (direction, tag): (Direction, i64),
+        batch: &mut Batch,
+    ) -> BatchNumber {
+        let until = batch.number_for(parts.iter().map(|part| part.bytes).sum());
+        let mut at = buffer.address();
+        for DevicePart { address, bytes, registration } in parts.iter().copied() {
+            let (bounce, dst) = match direction {
+                Direction::Send => (address, at),
+                Direction::Receive => (at, address),
+            };
+            let label =
+                JobLabel { peer: self.key, direction, channel: 0, registration, tag, chunk: 0 };
+            batch.gather(Job { bounce, dst, dst_bytes: bytes, label }, [whole(bytes)]);
+            at += bytes;
+        }
+        until
     }
 }
 
