@@ -12,7 +12,9 @@
 //! - `descriptor_splitter`: the unpack descriptors of a chunk, message by message.
 //! - `gather`: places of scattered small messages that are copied together. `staging_pool`: the
 //!   memory for gathering that all lanes share, and a lane's part. `lane_stagings`: the parts of a
-//!   lane. `link_buffers`: memory for short messages between the link and a GPU.
+//!   lane.
+//! - `link_buffers`: memory for short messages between the link and a GPU. `link_copies`: their
+//!   copies that are under way, and what waits for them.
 
 pub(crate) mod batch;
 mod descriptor_splitter;
@@ -20,6 +22,7 @@ mod gather;
 pub(crate) mod job;
 mod lane_stagings;
 pub(crate) mod link_buffers;
+pub(crate) mod link_copies;
 pub(crate) mod lost_lane;
 pub(crate) mod recv_lane;
 pub(crate) mod send_lane;

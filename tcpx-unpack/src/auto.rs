@@ -1,15 +1,16 @@
 #![allow(unsafe_code)]
-//! Backend that `auto` opens on a GPU: the kernel, and a copy by the driver for a batch that is one
-//! short piece from or to host memory.
+//! Backend that `auto` opens on a GPU: the kernel, and copies by the driver for a batch of a few
+//! short pieces from or to host memory.
 //!
 //! The copy engine has such a piece in place 3 µs sooner than a kernel, which is a tenth of half a
-//! round trip of 4 KiB. The kernel is the better copier of all else: of many pieces, because each
-//! copy costs the CPU 2 µs, of longer pieces, and of pieces in the GPU's own memory
-//! (docs/benchmarks/2026-11-28-gpu-streams.md).
+//! round trip of 4 KiB, and waits for no kernels of others: where two processes use a GPU, their
+//! kernels take turns of a quarter of a millisecond. The kernel is the better copier of all else:
+//! of many pieces, because each copy costs the CPU 2 µs, of longer pieces, and of pieces in the
+//! GPU's own memory (docs/benchmarks/2026-11-28-gpu-streams.md).
 
 use std::collections::VecDeque;
 
-use tcpx_cuda::{CudaGpu, is_host_memory};
+use tcpx_cuda::{CudaError, CudaGpu, is_host_memory};
 
 use crate::bounce_memo::BounceMemo;
 use crate::choice::Backend;
@@ -17,13 +18,14 @@ use crate::d2d::D2dUnpack;
 use crate::error::UnpackError;
 use crate::job::UnpackJob;
 use crate::kernel::KernelUnpack;
-use crate::staged::is_host;
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
 /// Longest piece that the engine copies. With pieces of 512 KiB, messages of 4 and 16 MiB were
 /// slower by a tenth.
 const SHORT_BYTES: u64 = 64 << 10;
+/// Largest number of pieces that the engine copies.
+const FEW_PIECES: usize = 16;
 /// Submits under way for which there is room from the start.
 const UNDER_WAY: usize = 1024;
 
@@ -32,8 +34,8 @@ pub(crate) struct AutoUnpack {
     gpu: CudaGpu,
     kernel: KernelUnpack,
     engine: D2dUnpack,
-    /// Whether each bounce buffer is host memory.
-    hosts: BounceMemo<bool>,
+    /// Buffers that are host memory.
+    hosts: BounceMemo<()>,
     order: SubmitOrder,
 }
 
@@ -50,11 +52,30 @@ impl AutoUnpack {
     }
 
     fn choose(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Copier, UnpackError> {
-        let Some(job) = short_piece(jobs) else { return Ok(Copier::Kernel) };
-        let _entered = self.gpu.enter()?;
-        let is_host =
-            is_host(&mut self.hosts, &self.gpu, job.bounce)? || is_host_memory(&self.gpu, job.dst)?;
-        Ok(if is_host { Copier::Engine } else { Copier::Kernel })
+        if !are_few_and_short(jobs) {
+            return Ok(Copier::Kernel);
+        }
+        for job in jobs {
+            if !self.uses_host(job)? {
+                return Ok(Copier::Kernel);
+            }
+        }
+        Ok(Copier::Engine)
+    }
+
+    /// Returns whether a job copies from or to host memory.
+    fn uses_host(&mut self, job: &UnpackJob<'_>) -> Result<bool, CudaError> {
+        let ends = [job.bounce, job.dst];
+        if ends.iter().any(|end| self.hosts.get(*end).is_some()) {
+            return Ok(true);
+        }
+        for end in ends {
+            if is_host_memory(&self.gpu, end)? {
+                self.hosts.set(end, ());
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -90,11 +111,12 @@ impl Unpack for AutoUnpack {
     }
 }
 
-/// Returns the job of a batch that is one short piece.
-fn short_piece<'a, 'b>(jobs: &'a [UnpackJob<'b>]) -> Option<&'a UnpackJob<'b>> {
-    let [job] = jobs else { return None };
-    let [piece] = job.descriptors else { return None };
-    (u64::from(piece.len) <= SHORT_BYTES).then_some(job)
+/// Returns whether a batch is a few short pieces.
+fn are_few_and_short(jobs: &[UnpackJob<'_>]) -> bool {
+    let mut pieces = jobs.iter().flat_map(|job| job.descriptors);
+    let are_short =
+        pieces.by_ref().take(FEW_PIECES).all(|piece| u64::from(piece.len) <= SHORT_BYTES);
+    are_short && pieces.next().is_none()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,16 +164,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_short_piece_is_for_the_engine() {
+    fn a_few_short_pieces_are_for_the_engine() {
         let piece = |len| UnpackDescriptor { src_off: 0, len, dst_off: 0 };
         let [short, long] = [[piece(SHORT_BYTES as u32)], [piece(SHORT_BYTES as u32 + 1)]];
-        let two = [piece(1), piece(1)];
+        let (half, more) = ([short[0]; FEW_PIECES / 2], [short[0]; FEW_PIECES / 2 + 1]);
         let job = |descriptors| UnpackJob::new(descriptors);
-        assert!(short_piece(&[job(&short)]).is_some());
-        for jobs in [vec![], vec![job(&[])], vec![job(&long)], vec![job(&two)]] {
-            assert!(short_piece(&jobs).is_none(), "{jobs:?}");
+        for jobs in [vec![job(&short)], vec![job(&half), job(&half)]] {
+            assert!(are_few_and_short(&jobs), "{jobs:?}");
         }
-        assert!(short_piece(&[job(&short), job(&short)]).is_none());
+        for jobs in [vec![job(&long)], vec![job(&short), job(&long)], vec![job(&half), job(&more)]]
+        {
+            assert!(!are_few_and_short(&jobs), "{jobs:?}");
+        }
     }
 
     #[test]

@@ -65,14 +65,7 @@ impl Engine {
                 break;
             }
         }
-        match self.unpacking.round(&mut self.resources.batch) {
-            Ok(finished) => moved |= self.consume(now, finished),
-            Err(failure) => {
-                let (error, reached) = self.stop_unpacking(failure);
-                self.end_all(&error, reached);
-                moved = true;
-            }
-        }
+        moved |= self.unpack(now);
         self.look(now);
         let lingering = self.unpacking.lingering();
         let settled = self.unpacking.settle(now, &mut self.resources) | self.poll_attempts(now);
@@ -83,6 +76,18 @@ impl Engine {
         self.resources.workers.spawn_if_blocked();
         self.book_time();
         moved | settled
+    }
+
+    /// Submits and polls the unpacks. Returns whether anything moved.
+    fn unpack(&mut self, now: Instant) -> bool {
+        match self.unpacking.round(&mut self.resources.batch) {
+            Ok(finished) => self.consume(now, finished),
+            Err(failure) => {
+                let (error, reached) = self.stop_unpacking(failure);
+                self.end_all(&error, reached);
+                true
+            }
+        }
     }
 
     /// Notifies peers of the notifications that the program has taken.
@@ -205,7 +210,8 @@ impl Engine {
 
     /// Records that `count` operations were posted to a peer. The first few since the last round
     /// are sent at once; later ones go together in the next round. So do large batches, for which
-    /// there may be no memory in a post, which must not end the process.
+    /// there may be no memory in a post, which must not end the process. A GPU begins at once with
+    /// copies for what is sent: it takes longer than the way to the next round.
     ///
     /// `are_over`: whether they have ended already, as messages of no bytes may. Their program need
     /// not make another round, so nothing of them waits for a round.
@@ -214,7 +220,11 @@ impl Engine {
         if !are_over && (!is_first || count > FEW) {
             self.agenda.mark(key);
         } else {
-            self.drive(key, Instant::now());
+            let now = Instant::now();
+            self.drive(key, now);
+            if self.resources.session.copies_on_link && self.resources.batch.has_more() {
+                self.unpack(now);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use tcpx_protocol::exports::refusal::Refusal;
+use tcpx_protocol::frames::fields::ChannelHandle;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::peer::action::{Action, Completion, Ending, Outcome, Withdrawal};
 use tcpx_protocol::peer::lifecycle::stage::PeerStage;
@@ -15,12 +16,14 @@ use tcpx_sys::NetHandle;
 use super::comm_opening::Comms;
 use super::comm_setup::CommSetup;
 use super::connection::{ClosingComms, Connection, phase_of};
+use super::link_copy::is_copied;
 use super::resources::{Ledger, Resources};
 use crate::error::{Departure, Error, Phase, Result};
 use crate::plugin::comm::{OpenComm, RecvComm, SendComm, close_comms};
 use crate::plugin::nics::nodes;
 use crate::reactor::poller::Target;
 use crate::stats::tcp::TcpStats;
+use crate::transfer::link_copies::AfterCopy;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::transfer::staging_pool::StagingRequest;
@@ -60,6 +63,7 @@ impl Connection {
     }
 
     /// Executes the actions, but sends no more than this many bytes of operations on the link.
+    /// Those behind a copy of the link wait for it.
     pub(super) fn execute_actions_within(
         &mut self,
         mut chunk_bytes_left: u64,
@@ -67,81 +71,92 @@ impl Connection {
     ) -> Result<()> {
         self.protocol.handle_unsent(self.link.unsent_bytes());
         self.report_link_room(chunk_bytes_left);
-        while !self.is_copying()
+        while !self.copies.is_full()
             && let Some(action) = self.protocol.poll_action()
         {
-            match action {
-                Action::Send(frame) => self.send(&frame)?,
-                Action::SendMessage { frame, member } => {
-                    self.send_message(frame, &member, cx)?;
+            if self.is_copying() && !is_copy(&action, cx) {
+                self.copies.follow(AfterCopy::Execute(action));
+                continue;
+            }
+            let sent = link_chunk_bytes(&action);
+            self.execute(action, cx)?;
+            if let Some(sent) = sent {
+                if self.link.unsent_bytes() > 0 {
+                    self.protocol.handle_unsent(self.link.unsent_bytes());
                 }
-                Action::SendWithPayload { frame, bytes, note } => {
-                    let sent = bytes.as_ref().map_or(0, |(_, range)| range.bytes());
-                    self.send_on_link(frame, bytes, note.as_ref(), cx)?;
-                    if self.link.unsent_bytes() > 0 {
-                        self.protocol.handle_unsent(self.link.unsent_bytes());
-                    }
-                    chunk_bytes_left = chunk_bytes_left.saturating_sub(sent);
-                    self.report_link_room(chunk_bytes_left);
-                }
-                Action::Note { number, is_published } => {
-                    self.release_note(number, is_published, &cx.ledger)?;
-                }
-                Action::Served(uses) => cx.ledger.exports.end_all(&uses),
-                Action::Refused(why) => self.warn_of_refusal(why),
-                Action::TakeUnexpected { number, into } => {
-                    self.take_unexpected(number, into, &mut cx.ledger)
-                }
-                Action::OpenChannels => self.begin_channels(cx)?,
-                Action::Connect(handles) => {
-                    if let Some(setup) = &self.setup {
-                        setup.connect(
-                            handles.into_iter().map(|handle| NetHandle(handle.0)).collect(),
-                        )?;
-                    }
-                }
-                Action::Open => self.open(cx)?,
-                Action::Credit(chunks) => self.use_credit(&chunks),
-                Action::Unpacked(chunks) => self.note_unpacked(&chunks),
-                Action::CloseChannel { channel, why } => self.close_channel(channel, why, cx),
-                Action::Redeal { direction, lost, onto } => self.redeal(direction, lost, onto),
-                Action::PrepareStaging { channel, memory } => {
-                    if !self.prepare_staging(channel, memory, cx) {
-                        self.protocol.handle_staging(channel, memory, false);
-                    }
-                }
-                Action::SendChunks(plan) => self.send_chunks(plan, &mut cx.ledger),
-                Action::ReceiveChunks(plan) => self.receive_chunks(plan, &mut cx.ledger),
-                Action::Complete(completion, list) => {
-                    self.complete(&completion, list.as_deref(), &mut cx.ledger);
-                }
-                Action::CheckHost => {
-                    let unacknowledged = self.link.unacknowledged().unwrap_or_default();
-                    self.protocol.handle_acknowledgement(unacknowledged);
-                }
-                Action::CountSent => {
-                    let sent = self.sent_chunks();
-                    self.protocol.handle_sent(sent);
-                }
-                Action::CloseSends => {
-                    // The other end has said goodbye, too: it needs them no more.
-                    self.setup = None;
-                    // Nothing is being gathered: everything that was posted has ended before the
-                    // goodbye.
-                    let (comms, stagings) = self.end_sends(&mut cx.ledger);
-                    let ticket = close_comms(comms, &cx.workers);
-                    self.closing =
-                        Some(ClosingComms { direction: Direction::Send, ticket, stagings });
-                }
-                Action::CloseReceives => {
-                    let ticket = close_comms(self.end_recvs(&mut cx.ledger), &cx.workers);
-                    let (direction, stagings) = (Direction::Receive, Vec::new());
-                    self.closing = Some(ClosingComms { direction, ticket, stagings });
-                }
-                Action::End { ending, during } => return Err(self.error_of_end(ending, during)),
+                chunk_bytes_left = chunk_bytes_left.saturating_sub(sent);
+                self.report_link_room(chunk_bytes_left);
             }
         }
         Ok(())
+    }
+
+    /// Executes one action, which waits for nothing.
+    pub(super) fn execute(&mut self, action: Action, cx: &mut Resources) -> Result<()> {
+        match action {
+            Action::Send(frame) => self.send(&frame)?,
+            Action::SendMessage { frame, member } => self.send_message(frame, &member, cx)?,
+            Action::SendWithPayload { frame, bytes, note } => {
+                self.send_on_link(frame, bytes, note.as_ref(), cx)?;
+            }
+            Action::Note { number, is_published } => {
+                self.release_note(number, is_published, &cx.ledger)?;
+            }
+            Action::Served(uses) => cx.ledger.exports.end_all(&uses),
+            Action::Refused(why) => self.warn_of_refusal(why),
+            Action::TakeUnexpected { number, into } => {
+                self.take_unexpected(number, into, &mut cx.ledger)
+            }
+            Action::OpenChannels => self.begin_channels(cx)?,
+            Action::Connect(handles) => self.connect(handles)?,
+            Action::Open => self.open(cx)?,
+            Action::Credit(chunks) => self.use_credit(&chunks),
+            Action::Unpacked(chunks) => self.note_unpacked(&chunks),
+            Action::CloseChannel { channel, why } => self.close_channel(channel, why, cx),
+            Action::Redeal { direction, lost, onto } => self.redeal(direction, lost, onto),
+            Action::PrepareStaging { channel, memory } => {
+                if !self.prepare_staging(channel, memory, cx) {
+                    self.protocol.handle_staging(channel, memory, false);
+                }
+            }
+            Action::SendChunks(plan) => self.send_chunks(plan, &mut cx.ledger),
+            Action::ReceiveChunks(plan) => self.receive_chunks(plan, &mut cx.ledger),
+            Action::Complete(completion, list) => {
+                self.complete(&completion, list.as_deref(), &mut cx.ledger);
+            }
+            Action::CheckHost => {
+                let unacknowledged = self.link.unacknowledged().unwrap_or_default();
+                self.protocol.handle_acknowledgement(unacknowledged);
+            }
+            Action::CountSent => {
+                let sent = self.sent_chunks();
+                self.protocol.handle_sent(sent);
+            }
+            Action::CloseSends => self.close_sends(cx),
+            Action::CloseReceives => self.close_receives(cx),
+            Action::End { ending, during } => return Err(self.error_of_end(ending, during)),
+        }
+        Ok(())
+    }
+
+    /// Closes the send comms. The other end has said goodbye, too: it needs them no more. Nothing
+    /// is being gathered: everything that was posted has ended before the goodbye.
+    fn close_sends(&mut self, cx: &mut Resources) {
+        self.setup = None;
+        let (comms, stagings) = self.end_sends(&mut cx.ledger);
+        let ticket = close_comms(comms, &cx.workers);
+        self.closing = Some(ClosingComms { direction: Direction::Send, ticket, stagings });
+    }
+
+    fn close_receives(&mut self, cx: &mut Resources) {
+        let ticket = close_comms(self.end_recvs(&mut cx.ledger), &cx.workers);
+        let (direction, stagings) = (Direction::Receive, Vec::new());
+        self.closing = Some(ClosingComms { direction, ticket, stagings });
+    }
+
+    fn connect(&self, handles: Vec<ChannelHandle>) -> Result<()> {
+        let handles = handles.into_iter().map(|handle| NetHandle(handle.0)).collect();
+        self.setup.as_ref().map_or(Ok(()), |setup| setup.connect(handles))
     }
 
     /// Begins the set-up of the channels.
@@ -352,6 +367,23 @@ impl Connection {
             Ending::Broken(violation) => self.protocol_error(violation.to_string()),
         }
     }
+}
+
+/// Returns whether the bytes of an action are copied first, from memory of a GPU.
+fn is_copy(action: &Action, cx: &Resources) -> bool {
+    match action {
+        Action::SendMessage { member, .. } => is_copied(cx, member.span.memory, member.bytes),
+        Action::SendWithPayload { bytes: Some((_, range)), .. } => {
+            is_copied(cx, range.memory(), range.bytes())
+        }
+        _ => false,
+    }
+}
+
+/// Returns how many bytes of an operation an action sends on the link, if that is what it does.
+fn link_chunk_bytes(action: &Action) -> Option<u64> {
+    let Action::SendWithPayload { bytes, .. } = action else { return None };
+    Some(bytes.as_ref().map_or(0, |(_, range)| range.bytes()))
 }
 
 /// Counts the chunks of a plan's messages for the transfers that they belong to, with the first

@@ -27,7 +27,7 @@ use crate::stats::ChannelStats;
 use crate::stats::peer_transport::PeerTransport;
 use crate::stats::stages::Activity;
 use crate::stats::tcp::TcpStats;
-use crate::transfer::link_buffers::LinkCopy;
+use crate::transfer::link_copies::LinkCopies;
 use crate::transfer::recv_lane::RecvLane;
 use crate::transfer::send_lane::SendLane;
 use crate::types::{PeerKey, PeerName};
@@ -88,8 +88,8 @@ pub(crate) struct Connection {
     pub(super) finished: Vec<Finished>,
     /// Chunks that were sent, and that arrived, when the last round ended.
     chunks: [u64; 2],
-    /// Copy that the actions and the link wait for.
-    pub(super) copying: Option<LinkCopy>,
+    /// Copies of the link, and what waits for them.
+    pub(super) copies: LinkCopies,
     pub(super) deferred: Option<DeferredFailure>,
     /// Time at which the protocol wants to be called next.
     pub(super) timeout: Option<Instant>,
@@ -139,7 +139,7 @@ impl Connection {
             unread_answers: UnreadAnswers::default(),
             finished: Vec::new(),
             chunks: [0; 2],
-            copying: None,
+            copies: LinkCopies::default(),
             deferred: None,
             timeout: Some(now),
             _channels: channels,

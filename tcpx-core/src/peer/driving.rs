@@ -2,16 +2,14 @@
 //! then takes the protocol's actions.
 
 use std::ops::BitOr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use smallvec::SmallVec;
-use tcpx_cuda::CudaError;
 use tcpx_protocol::frames::fields::ChannelHandle;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::peer::lifecycle::arrivals::ArrivalSample;
 use tcpx_protocol::peer::lifecycle::stage::{Leaving, PeerStage};
 use tcpx_protocol::types::Direction;
-use tcpx_unpack::UnpackError;
 
 use super::comm_setup::CommSetup;
 use super::connection::Connection;
@@ -23,11 +21,7 @@ use crate::control::connector::ReachedPeer;
 use crate::error::{Error, Result};
 use crate::reactor::poller::Target;
 use crate::transfer::batch::BatchNumber;
-use crate::transfer::link_buffers::AfterCopy;
 use crate::transfer::recv_lane::RecvLane;
-
-/// Time for which a peer waits for a copy. Copies take microseconds: the GPU hangs.
-const COPY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
 const READS_PER_ROUND: usize = 4;
@@ -100,7 +94,7 @@ impl Connection {
             self.protocol.handle_received(self.link.received_at);
             while let Some(frame) = self.next_frame()? {
                 self.handle_frame(frame, cx)?;
-                if self.protocol.is_round_spent() || self.is_copying() {
+                if self.protocol.is_round_spent() || self.copies.is_full() {
                     self.link.end_round();
                 }
             }
@@ -175,7 +169,7 @@ impl Connection {
         finished: BatchNumber,
         cx: &mut Resources,
     ) -> Result<bool> {
-        let copied = self.finish_copy((now, finished), cx)?;
+        let copied = self.finish_copies((now, finished), cx)?;
         if self.deferred.is_some() {
             return Ok(copied);
         }
@@ -190,39 +184,6 @@ impl Connection {
             }
             Err(error) => self.defer_failure(error, now, cx),
         }
-    }
-
-    /// Goes on with what waited for a copy, if its batch has finished. Returns whether it has.
-    ///
-    /// # Errors
-    /// [`CudaError::Stalled`] inside: it has not, for too long.
-    fn finish_copy(
-        &mut self,
-        (now, finished): (Instant, BatchNumber),
-        cx: &mut Resources,
-    ) -> Result<bool> {
-        let Some(copy) = self.copying.take_if(|copy| copy.until <= finished) else {
-            let begun = self.copying.as_ref().map(|copy| copy.begun);
-            let waited = begun.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-            if waited < COPY_TIMEOUT {
-                return Ok(false);
-            }
-            let waited_ms = waited.as_millis() as u64;
-            return Err(UnpackError::from(CudaError::Stalled { waited_ms }).into());
-        };
-        let passed_on = match &copy.next {
-            AfterCopy::Send { frame, note } => {
-                let sent = copy.bytes_after(finished).unwrap_or_default();
-                self.link.send_with_payload(frame, [sent, note.as_deref().unwrap_or_default()]);
-                Ok(())
-            }
-            AfterCopy::Publish(note) => {
-                note.clone().map_or(Ok(()), |note| self.publish(note, &cx.ledger))
-            }
-        };
-        cx.ledger.link_buffers.give_back(copy.buffer);
-        passed_on?;
-        self.execute_actions(cx).map(|()| true)
     }
 
     fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Resources) -> Result<bool> {

@@ -59,9 +59,7 @@ impl Peer {
                 return None;
             }
         };
-        let copying = connection.copying.take_if(|copy| copy.until <= reached);
-        copying.into_iter().for_each(|copy| cx.ledger.link_buffers.give_back(copy.buffer));
-        let ended = connection.execute_remaining_actions(&mut cx.ledger);
+        let ended = connection.execute_remaining_actions(reached, &mut cx.ledger);
         if !matches!(why, Error::PeerGone { how: Departure::Goodbye, .. }) {
             connection.link.queue(&Frame::Abort(why.text_for_peer()));
         }
@@ -85,9 +83,9 @@ impl Peer {
         let (sends, mut stagings) = connection.end_sends(&mut cx.ledger);
         let mut tickets = Vec::new();
         let (mut lanes, mut receives) = (Vec::new(), Vec::new());
-        let link_copy = connection.copying.take();
-        let mut until = link_copy.as_ref().map_or(until, |copy| until.max(copy.until));
-        let link_buffer = link_copy.map(|copy| copy.buffer);
+        let copies = std::mem::take(&mut connection.copies);
+        let mut until = until.max(copies.until());
+        let link_buffers = copies.into_buffers();
         for lost in &mut connection.lost {
             tickets.append(&mut lost.tickets);
             stagings.append(&mut lost.stagings);
@@ -113,7 +111,7 @@ impl Peer {
         let mut operations = Vec::new();
         for (_, message) in unfinished.drain() {
             // The bytes of a write that is sent inline may be on their way to the link's buffer.
-            let is_copied = link_buffer.is_some() && message.state == State::AwaitsAnswer;
+            let is_copied = !link_buffers.is_empty() && message.state == State::AwaitsAnswer;
             if message.uses_memory() || is_copied {
                 operations.push(message);
                 continue;
@@ -133,16 +131,21 @@ impl Peer {
             stagings.extend(of_closing);
         }
         self.state = gone(Some(agreement), messages, record);
-        Some(Leftover { lanes, tickets, stagings, operations, ended, link_buffer, until })
+        Some(Leftover { lanes, tickets, stagings, operations, ended, link_buffers, until })
     }
 }
 
 impl Connection {
     /// Executes the remaining actions that need no peer, after an action has failed. Returns those
-    /// that wait for a copy of the link.
-    fn execute_remaining_actions(&mut self, ledger: &mut Ledger) -> Vec<HeldEnd> {
+    /// that wait for a copy of the link, where one is under way after batch `reached`.
+    fn execute_remaining_actions(
+        &mut self,
+        reached: BatchNumber,
+        ledger: &mut Ledger,
+    ) -> Vec<HeldEnd> {
         let mut held = Vec::new();
-        for action in self.protocol.take_actions() {
+        let waiting = self.copies.take_actions(reached, &mut ledger.link_buffers);
+        for action in waiting.into_iter().chain(self.protocol.take_actions()) {
             match action {
                 Action::Served(uses) if self.is_copying() => held.push(HeldEnd::Served(uses)),
                 Action::Served(uses) => ledger.exports.end_all(&uses),
@@ -248,10 +251,10 @@ pub(crate) struct Leftover {
     /// Operations whose memory a comm or a copy may still write or read, of this end's program and
     /// of its peer's.
     pub(crate) operations: Vec<Message>,
-    /// Ends of operations whose bytes may be those that the link's copy moves.
+    /// Ends of operations whose bytes may be those that copies of the link move.
     pub(crate) ended: Vec<HeldEnd>,
-    /// Buffer of that copy.
-    pub(crate) link_buffer: Option<LinkBuffer>,
+    /// Buffers of those copies.
+    pub(crate) link_buffers: Vec<LinkBuffer>,
     /// Batch after which no copy uses any of it.
     pub(crate) until: BatchNumber,
 }

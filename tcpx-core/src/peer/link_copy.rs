@@ -2,26 +2,30 @@
 //! Copies between the link and memory of a GPU, which the CPU does not reach.
 //!
 //! What is short travels on the link all the same. It is copied down to a pinned buffer before its
-//! frame is sent, or up from one behind its frame, with the batch of the round. The peer executes
-//! no action and handles no frame meanwhile, so everything keeps its order: bytes are in place
-//! before what follows them. Its channels go on.
+//! frame is sent, or up from one behind its frame, with the batch of the round. Copies that follow
+//! each other are under way together. Whatever else follows one waits for it in the same queue, so
+//! everything keeps its order: bytes are in place before what follows them. No frame that arrives
+//! later is handled meanwhile. The peer's channels go on.
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use tcpx_cuda::CudaError;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::plans::piece_range::PieceRange;
 use tcpx_protocol::plans::pieces::Piece;
 use tcpx_protocol::plans::plan::Member;
 use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey};
 use tcpx_rx::UnpackDescriptor;
+use tcpx_unpack::UnpackError;
 
 use super::connection::Connection;
 use super::resources::Resources;
 use crate::error::Result;
 use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::job::{Job, JobLabel};
-use crate::transfer::link_buffers::{AfterCopy, LINK_BUFFER_BYTES, LinkBuffer, LinkCopy};
+use crate::transfer::link_buffers::{LINK_BUFFER_BYTES, LinkBuffer};
+use crate::transfer::link_copies::{AfterCopy, LinkCopy};
 
 /// Memory of a GPU that a message lies in: where its parts begin, and how many bytes they have.
 #[derive(Clone, Copy)]
@@ -32,10 +36,44 @@ struct DevicePart {
 }
 
 impl Connection {
-    /// Returns whether frames and actions wait for a copy.
+    /// Returns whether a copy is under way, which later work waits for.
     #[inline]
     pub(super) fn is_copying(&self) -> bool {
-        self.copying.is_some()
+        !self.copies.is_empty()
+    }
+
+    /// Goes on with what waited for copies whose batches have finished. Returns whether any has.
+    ///
+    /// # Errors
+    /// [`CudaError::Stalled`] inside: none has, for too long.
+    pub(super) fn finish_copies(
+        &mut self,
+        (now, finished): (Instant, BatchNumber),
+        cx: &mut Resources,
+    ) -> Result<bool> {
+        let mut any = false;
+        while let Some((copy, next)) = self.copies.take_finished(finished) {
+            any = true;
+            if let AfterCopy::Send { frame, note } = &next {
+                // SAFETY: its batch has finished.
+                let sent = copy.as_ref().map(|copy| unsafe { copy.bytes() });
+                let payload = [sent.unwrap_or_default(), note.as_deref().unwrap_or_default()];
+                self.link.send_with_payload(frame, payload);
+            }
+            copy.into_iter().for_each(|copy| cx.ledger.link_buffers.give_back(copy.buffer));
+            match next {
+                AfterCopy::Publish(Some(note)) => self.publish(note, &cx.ledger)?,
+                AfterCopy::Execute(action) => self.execute(action, cx)?,
+                AfterCopy::Publish(None) | AfterCopy::Send { .. } => {}
+            }
+        }
+        if any {
+            self.execute_actions(cx)?;
+        } else if let Some(waited) = self.copies.overdue(now) {
+            let waited_ms = waited.as_millis() as u64;
+            return Err(UnpackError::from(CudaError::Stalled { waited_ms }).into());
+        }
+        Ok(any)
     }
 
     /// Sends a frame with the bytes of a message behind it, once they are copied down. Returns the
@@ -79,7 +117,7 @@ impl Connection {
         let Resources { session, ledger, batch, .. } = cx;
         let buffer = ledger.link_buffers.take(&session.memory, &mut ledger.registrations)?;
         let until = self.push_jobs(parts, &buffer, (Direction::Send, tag), batch);
-        self.copying = Some(LinkCopy { buffer, bytes, until, begun: Instant::now(), next });
+        self.copies.push(LinkCopy { buffer, bytes }, until, next);
         Ok(())
     }
 
@@ -118,8 +156,7 @@ impl Connection {
         // SAFETY: the buffer was idle, or is new: no copy uses it.
         unsafe { buffer.fill(&payload[..payload.len().min(bytes as usize)]) };
         let until = self.push_jobs(parts, &buffer, (Direction::Receive, tag), batch);
-        let (begun, next) = (Instant::now(), AfterCopy::Publish(note));
-        self.copying = Some(LinkCopy { buffer, bytes, until, begun, next });
+        self.copies.push(LinkCopy { buffer, bytes }, until, AfterCopy::Publish(note));
         Ok(())
     }
 

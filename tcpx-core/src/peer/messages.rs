@@ -22,6 +22,7 @@ use super::resources::{Ledger, Resources};
 use super::{ConnectionState, Peer};
 use crate::control::shared_bytes::{Place, Source};
 use crate::error::{Error, MemoryUnavailable, Result};
+use crate::transfer::link_copies::AfterCopy;
 
 impl Connection {
     /// Passes a frame to the protocol, and puts the bytes that followed it in their place.
@@ -83,9 +84,17 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes the last bytes that came, which are a notification.
+    /// Takes the last bytes that came, which are a notification. The program gets it behind what
+    /// came before it.
     fn handle_note(&mut self, note: NoteUse, ledger: &Ledger) -> Result<()> {
-        self.take_note(note)?.map_or(Ok(()), |note| self.publish(note, ledger))
+        match self.take_note(note)? {
+            None => Ok(()),
+            Some(note) if self.is_copying() => {
+                self.copies.follow(AfterCopy::Publish(Some(note)));
+                Ok(())
+            }
+            Some(note) => self.publish(note, ledger),
+        }
     }
 
     /// Takes the same, and returns it if the program gets it now.

@@ -109,7 +109,7 @@ impl Connection {
         let is_up = self.protocol.stage() == PeerStage::Up && self.deferred.is_none();
         let is_moving = self.send_lanes.iter().any(|lane| !lane.is_idle())
             || self.recv_lanes.iter().any(|lane| lane.awaits_bytes() || lane.holds_slots());
-        is_up && !is_moving && !self.is_losing()
+        is_up && !is_moving && !self.is_losing() && !self.is_copying()
     }
 }
 

@@ -1,17 +1,11 @@
 #![allow(unsafe_code)]
-//! Buffers in pinned host memory for short messages between the link and a GPU, and a copy that
-//! uses one.
+//! Buffers in pinned host memory for short messages between the link and a GPU.
 //!
-//! A peer has at most one copy of this kind under way, so there are no more buffers than peers. The
-//! memory is freed with the session, as a [`StagingPool`](super::staging_pool::StagingPool)'s is.
+//! The memory is freed with the session, as a [`StagingPool`](super::staging_pool::StagingPool)'s
+//! is.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::types::MemoryType;
 
-use super::batch::BatchNumber;
 use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::registrations::Registrations;
@@ -19,37 +13,8 @@ use crate::plugin::registrations::Registrations;
 /// Bytes of a buffer, and so of the longest message on the link to or from memory of a GPU. Beyond
 /// it, channels are faster: they copy and send parts at the same time.
 pub(crate) const LINK_BUFFER_BYTES: u64 = 64 << 10;
-
-/// The copy that is under way.
-#[derive(Debug)]
-pub(crate) struct LinkCopy {
-    pub(crate) buffer: LinkBuffer,
-    pub(crate) bytes: u64,
-    /// Batch that has to finish before.
-    pub(crate) until: BatchNumber,
-    /// Time at which it began.
-    pub(crate) begun: Instant,
-    /// Work behind it.
-    pub(crate) next: AfterCopy,
-}
-
-impl LinkCopy {
-    /// Returns the bytes of the buffer once batches up to `finished` have. `None`: it is still
-    /// written.
-    pub(crate) fn bytes_after(&self, finished: BatchNumber) -> Option<&[u8]> {
-        // SAFETY: the only copy that writes the buffer has finished with its batch.
-        (self.until <= finished).then(|| unsafe { self.buffer.bytes(self.bytes) })
-    }
-}
-
-/// Work that waits for the copy.
-#[derive(Debug)]
-pub(crate) enum AfterCopy {
-    /// Send the frame, the bytes and a note.
-    Send { frame: Frame, note: Option<Arc<[u8]>> },
-    /// Pass on the note that came behind the bytes.
-    Publish(Option<Vec<u8>>),
-}
+/// Number of buffers that are made at once: to pin memory takes much longer than a copy.
+const BUFFERS_AT_ONCE: u64 = 16;
 
 /// Buffers that no copy uses.
 #[derive(Debug, Default)]
@@ -64,7 +29,7 @@ pub(crate) struct LinkBuffer {
 }
 
 impl LinkBuffers {
-    /// Takes an idle buffer, or makes one.
+    /// Takes an idle buffer, or makes some.
     ///
     /// # Errors
     /// [`Error::MemoryUnavailable`](crate::Error::MemoryUnavailable): the driver pins no more
@@ -77,9 +42,12 @@ impl LinkBuffers {
         if let Some(idle) = self.idle.pop() {
             return Ok(idle);
         }
-        let owned = device.allocate_pinned(LINK_BUFFER_BYTES as usize)?;
+        let bytes = BUFFERS_AT_ONCE * LINK_BUFFER_BYTES;
+        let owned = device.allocate_pinned(bytes as usize)?;
         let address = owned.address();
-        registrations.add_own(LINK_BUFFER_BYTES, MemoryType::Host, owned);
+        registrations.add_own(bytes, MemoryType::Host, owned);
+        let others = (1..BUFFERS_AT_ONCE).rev().map(|at| address + at * LINK_BUFFER_BYTES);
+        self.idle.extend(others.map(|address| LinkBuffer { address }));
         Ok(LinkBuffer { address })
     }
 
@@ -99,7 +67,7 @@ impl LinkBuffer {
     ///
     /// # Safety
     /// No copy that writes the buffer is under way for as long as the slice is used.
-    unsafe fn bytes(&self, count: u64) -> &[u8] {
+    pub(super) unsafe fn bytes(&self, count: u64) -> &[u8] {
         let count = count.min(LINK_BUFFER_BYTES) as usize;
         let first = std::ptr::with_exposed_provenance(self.address as usize);
         // SAFETY: the buffer is as long, was zeroed when it was made, and stays until the session
@@ -131,7 +99,9 @@ mod tests {
         let mut take =
             |buffers: &mut LinkBuffers| buffers.take(&device, &mut registrations).unwrap();
         let [mut first, second] = [take(&mut buffers), take(&mut buffers)];
-        assert_ne!(first.address(), second.address());
+        assert_eq!(second.address(), first.address() + LINK_BUFFER_BYTES);
+        let of_one = [(); BUFFERS_AT_ONCE as usize].map(|()| take(&mut buffers).address());
+        assert!(!of_one.contains(&first.address()));
         let long = vec![7; LINK_BUFFER_BYTES as usize + 1];
         // SAFETY: nothing copies the buffers.
         let (bytes, others) = unsafe {

@@ -132,7 +132,7 @@ impl LingeringPeer {
     pub(super) fn end(mut self, ledger: &mut Ledger) {
         self.end_operations(ledger, |_| true);
         self.leftover.ended.drain(..).for_each(|end| end.end(ledger));
-        if let Some(buffer) = self.leftover.link_buffer.take() {
+        for buffer in self.leftover.link_buffers.drain(..) {
             ledger.link_buffers.give_back(buffer);
         }
         let registrations = &mut ledger.registrations;

@@ -156,12 +156,47 @@ fn what_follows_a_copy_waits_for_it() {
     assert_eq!(uses(right, ends.areas[1]), 0);
 }
 
-/// Ends the peer of one end in the middle of a copy there.
-fn ended_while_copying(at: usize, begin: impl FnOnce(&Ends)) -> (Ends, Arc<BackendControls>) {
+#[test]
+fn copies_are_under_way_together_and_no_more_than_allowed() {
+    const WRITES: usize = 40;
+    let ends = Ends::new(soft().channels(1));
+    let [left, right] = ends.all();
+    let gpu = hang(left);
+    let writes: Vec<_> = (0..WRITES).map(|_| ends.operation(OperationKind::Write)).collect();
+    for (number, write) in writes.iter().enumerate() {
+        write.post(Some(number.to_string().as_bytes())).expect("it is up");
+        left.notify("right", format!("behind {number}").as_bytes()).expect("it is up");
+    }
+    let copied = || gpu.submitted.load(Ordering::Relaxed) / 3;
+    assert_eq!(copied(), 1, "the first does not wait for a round");
+    take_turns(&ends.all(), "those allowed are copied", || copied() == 16);
+    for _ in 0..100 {
+        let _ = ends.all().map(Session::progress);
+        assert!(copied() == 16 && notes(right).is_empty());
+    }
+    gpu.hangs.store(false, Ordering::Relaxed);
+    let mut came = Vec::new();
+    take_turns(&ends.all(), "they are written", || {
+        came.extend(notes(right));
+        writes.iter().all(is_done) && came.len() == 2 * WRITES
+    });
+    // Notes of operations and others keep no order among each other.
+    let (behind, with): (Vec<_>, Vec<_>) = came.into_iter().partition(|note| note[0] == b'b');
+    let expected = |prefix| (0..WRITES).map(move |number| format!("{prefix}{number}").into_bytes());
+    assert!(with.into_iter().eq(expected("")) && behind.into_iter().eq(expected("behind ")));
+    assert_eq!(ends.read(1), moved([content(0), content(1)], THERE));
+}
+
+/// Ends the peer of one end in the middle of this many copies there.
+fn ended_while_copying(
+    at: usize,
+    jobs: usize,
+    begin: impl FnOnce(&Ends),
+) -> (Ends, Arc<BackendControls>) {
     let ends = Ends::new(soft().channels(1));
     let gpu = hang(ends.all()[at]);
     begin(&ends);
-    take_turns(&ends.all(), "it is copied", || gpu.submitted.load(Ordering::Relaxed) > 0);
+    take_turns(&ends.all(), "it is copied", || gpu.submitted.load(Ordering::Relaxed) == jobs);
     let mut engine = ends.sessions[at].shared.engine().expect("no fork");
     let key = engine.peer(["right", "left"][at]).expect("it is up").0;
     engine.fail_peer(key, Error::Cancelled);
@@ -172,7 +207,7 @@ fn ended_while_copying(at: usize, begin: impl FnOnce(&Ends)) -> (Ends, Arc<Backe
 #[test]
 fn memory_of_an_ended_peer_is_in_use_until_its_copy_has_finished() {
     let mut message = None;
-    let (ends, gpu) = ended_while_copying(1, |ends| message = Some(ends.message()));
+    let (ends, gpu) = ended_while_copying(1, 1, |ends| message = Some(ends.message()));
     let [_, receive] = message.expect("it was posted");
     ends.sessions[1].progress();
     assert!(!receive.is_complete().expect("it has not ended"));
@@ -187,11 +222,13 @@ fn memory_of_an_ended_peer_is_in_use_until_its_copy_has_finished() {
     for (at, kind) in
         [(1, OperationKind::Write), (1, OperationKind::Read), (0, OperationKind::Write)]
     {
-        let (ends, gpu) = ended_while_copying(at, |ends| {
-            ends.operation(kind).post(None).expect("it is up");
+        let (ends, gpu) = ended_while_copying(at, 6, |ends| {
+            for _ in 0..2 {
+                ends.operation(kind).post(None).expect("it is up");
+            }
         });
         ends.sessions[at].progress();
-        assert_eq!(uses(&ends.sessions[at], ends.areas[at]), 1, "{at}, {kind}");
+        assert_eq!(uses(&ends.sessions[at], ends.areas[at]), 2, "{at}, {kind}");
         gpu.hangs.store(false, Ordering::Relaxed);
         take_turns(&[&ends.sessions[at]], "it has finished", || {
             uses(&ends.sessions[at], ends.areas[at]) == 0
