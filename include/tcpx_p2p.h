@@ -2222,7 +2222,8 @@ tcpx_status tcpx_session_connect(struct tcpx_session session, const char *peer);
 tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *peer);
 
 /**
- * Makes one round of progress over every peer and transfer.
+ * Makes one round of progress over every peer and transfer. While a short message is copied from
+ * or to memory of a GPU, further rounds follow for up to 20 us, or TCPX_SPIN_US if that is less.
  *
  * `out_moved`, which may be NULL, gets whether anything moved.
  *

@@ -270,7 +270,8 @@ pub unsafe extern "C" fn tcpx_session_disconnect(
     })
 }
 
-/// Makes one round of progress over every peer and transfer.
+/// Makes one round of progress over every peer and transfer. While a short message is copied from
+/// or to memory of a GPU, further rounds follow for up to 20 us, or TCPX_SPIN_US if that is less.
 ///
 /// `out_moved`, which may be NULL, gets whether anything moved.
 ///

@@ -243,6 +243,9 @@ impl Session {
 
     /// Makes one round of progress over everything, without waiting. Returns whether anything
     /// moved.
+    ///
+    /// While a short message is copied from or to memory of a GPU, further rounds follow for up to
+    /// 20 µs, or [`spin`](SessionOptions::spin) if that is less.
     pub fn progress(&self) -> bool {
         self.others().iter().fold(self.shared.progress(), |moved, it| it.progress() | moved)
     }

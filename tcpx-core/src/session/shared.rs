@@ -52,6 +52,8 @@ use crate::types::PeerKey;
 /// Number of rounds that a thread that does not lead makes at once, while they move something. The
 /// leader does what is left then.
 const MAX_ROUNDS_BESIDE: usize = 4;
+/// Longest time for which a call that makes progress goes on for a copy between the link and a GPU.
+const COPY_SPIN: Duration = Duration::from_micros(20);
 
 /// Engine, and what waiting threads need to know.
 #[derive(Debug)]
@@ -66,6 +68,13 @@ pub(crate) struct SharedEngine {
     lead: Mutex<LeaderState>,
     pub(super) query_rate: QueryRate,
     pub(super) waiters: Waiters,
+    /// Whether the last round has left copies between the link and a GPU under way.
+    copies_on_link: AtomicBool,
+    /// Longest time for which a thread spins.
+    spin: Duration,
+    /// Time for which a call goes on for such copies, where a test sets it.
+    #[cfg(test)]
+    pub(super) copy_spin: std::sync::OnceLock<Duration>,
     /// Whether the progress thread leads.
     pub(super) thread_leads: AtomicBool,
     /// Time for which the progress thread stands back, where a test sets it.
@@ -128,6 +137,10 @@ impl SharedEngine {
                 engine: parking_lot::Mutex::new(engine),
                 lead: Mutex::new(LeaderState::new(spin)),
                 query_rate: QueryRate::default(),
+                copies_on_link: AtomicBool::new(false),
+                spin,
+                #[cfg(test)]
+                copy_spin: std::sync::OnceLock::new(),
                 waiters: Waiters::default(),
                 thread_leads: AtomicBool::new(false),
                 #[cfg(test)]
@@ -263,9 +276,17 @@ impl SharedEngine {
     }
 
     /// Makes one round of progress. Returns whether anything moved.
+    ///
+    /// A copy between the link and a GPU takes about as long as a program that polls needs to come
+    /// back. So further rounds follow until it has finished, or for [`COPY_SPIN`]; other threads
+    /// may have the engine in between.
     pub(super) fn progress(&self) -> bool {
         let now = Instant::now();
-        let has_moved = self.progress_at(now);
+        let mut has_moved = self.progress_at(now);
+        while self.copies_on_link.load(Ordering::Relaxed) && now.elapsed() < self.copy_spin() {
+            std::hint::spin_loop();
+            has_moved |= self.progress_at(Instant::now());
+        }
         let answered = if has_moved { now.elapsed() } else { Duration::ZERO };
         if self.query_rate.record(answered) >= MANY_QUERIES
             && self.thread_leads.load(Ordering::Relaxed)
@@ -275,6 +296,14 @@ impl SharedEngine {
             self.poller.wake();
         }
         has_moved
+    }
+
+    fn copy_spin(&self) -> Duration {
+        #[cfg(test)]
+        if let Some(spin) = self.copy_spin.get() {
+            return *spin;
+        }
+        self.spin.min(COPY_SPIN)
     }
 
     /// Makes one round of progress at this time.
@@ -298,6 +327,7 @@ impl SharedEngine {
         // The thread whose mark was just taken away may have handed in after the lock was taken.
         engine.post_handed_in();
         let moved = engine.progress(now, &mut lead.events);
+        self.note_copies(&engine);
         let rest = engine.rest(now);
         lead.set_rest(rest, moved);
         if self.poller.is_exported() {
@@ -320,7 +350,13 @@ impl SharedEngine {
                 break;
             }
         }
+        self.note_copies(&engine);
         has_moved
+    }
+
+    fn note_copies(&self, engine: &Engine) {
+        let copies = engine.resources.ledger.link_buffers.are_taken();
+        self.copies_on_link.store(copies, Ordering::Relaxed);
     }
 
     /// Records that a worker has finished something, for this peer or for any. Where no thread

@@ -20,6 +20,8 @@ const BUFFERS_AT_ONCE: u64 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct LinkBuffers {
     idle: Vec<LinkBuffer>,
+    /// Number of buffers that copies use.
+    taken: usize,
 }
 
 /// A buffer of one copy at a time.
@@ -40,6 +42,7 @@ impl LinkBuffers {
         registrations: &mut Registrations,
     ) -> Result<LinkBuffer> {
         if let Some(idle) = self.idle.pop() {
+            self.taken += 1;
             return Ok(idle);
         }
         let bytes = BUFFERS_AT_ONCE * LINK_BUFFER_BYTES;
@@ -48,12 +51,20 @@ impl LinkBuffers {
         registrations.add_own(bytes, MemoryType::Host, owned);
         let others = (1..BUFFERS_AT_ONCE).rev().map(|at| address + at * LINK_BUFFER_BYTES);
         self.idle.extend(others.map(|address| LinkBuffer { address }));
+        self.taken += 1;
         Ok(LinkBuffer { address })
     }
 
     /// Takes a buffer back, which no copy uses any more.
     pub(crate) fn give_back(&mut self, buffer: LinkBuffer) {
         self.idle.push(buffer);
+        self.taken -= 1;
+    }
+
+    /// Returns whether copies are under way.
+    #[inline]
+    pub(crate) fn are_taken(&self) -> bool {
+        self.taken > 0
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) struct BackendControls {
     /// Whether nothing more can be submitted.
     refuses: AtomicBool,
     pub(super) submitted: AtomicUsize,
+    pub(super) polled: AtomicUsize,
     dropped: AtomicBool,
 }
 
@@ -54,6 +55,7 @@ impl Unpack for HoldingBackend {
     }
 
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
+        self.gpu.polled.fetch_add(1, Ordering::Relaxed);
         if self.gpu.is_stalled.load(Ordering::Relaxed) {
             return Err(UnpackError::Cuda(CudaError::Stalled { waited_ms: 1 }));
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::types::MemoryType;
-use tcpx_testkit::PATIENCE;
+use tcpx_testkit::{PATIENCE, until};
 
 use super::lingering::{BackendControls, close_at_last, hang};
 use super::{connected, patient, soft, take_turns, uses};
@@ -185,6 +185,28 @@ fn copies_are_under_way_together_and_no_more_than_allowed() {
     let expected = |prefix| (0..WRITES).map(move |number| format!("{prefix}{number}").into_bytes());
     assert!(with.into_iter().eq(expected("")) && behind.into_iter().eq(expected("behind ")));
     assert_eq!(ends.read(1), moved([content(0), content(1)], THERE));
+}
+
+#[test]
+fn a_call_that_makes_progress_goes_on_for_a_moment_while_it_copies() {
+    let ends = Ends::new(soft().channels(1).spin(Duration::ZERO));
+    let [left, right] = ends.all();
+    let gpu = hang(left);
+    let polls = || gpu.polled.load(Ordering::Relaxed);
+    let write = ends.operation(OperationKind::Write);
+    write.post(Some(b"sent")).expect("it is up");
+    assert_eq!(polls(), 1, "its post has asked");
+    left.progress();
+    assert_eq!(polls(), 2, "a session that does not spin asks once");
+    left.shared.copy_spin.set(PATIENCE).expect("nothing has set it");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until("it goes on", || polls() > 10);
+            gpu.hangs.store(false, Ordering::Relaxed);
+        });
+        left.progress();
+    });
+    take_turns(&[right], "it was sent before the call returned", || !notes(right).is_empty());
 }
 
 /// Ends the peer of one end in the middle of this many copies there.
