@@ -14,7 +14,7 @@
 //! This crate holds no policy: it never retries, never waits, never interprets a return code. It
 //! opens a plugin by path ([`Plugin::load`]) and forwards the plugin's log lines to `tracing`
 //! ([`log_callback`]). It detects a process that was forked after a plugin was started
-//! ([`is_forked`]).
+//! ([`is_forked`]), and names the processors that a thread runs on ([`CpuSet`]).
 //!
 //! ```
 //! use std::path::Path;
@@ -44,6 +44,7 @@
 //! ```
 
 mod addition;
+mod cpu_set;
 mod encryption;
 mod health;
 mod later_tables;
@@ -55,6 +56,7 @@ mod readiness;
 mod table;
 mod types;
 
+pub use cpu_set::{CpuListError, CpuSet};
 pub use encryption::{
     COMM_SECRET_BYTES, CommEncryptionV1, ConnectEncryptedFn, ENCRYPTION_SYMBOL, EncryptListenFn,
     EncryptionEntries,

@@ -200,7 +200,6 @@
 mod bell;
 mod comm;
 mod connect;
-mod cpu_set;
 mod entry;
 mod failure;
 pub mod hooks;
@@ -214,7 +213,6 @@ mod sync;
 mod transport;
 
 pub use comm::{ZeroCopy, ZeroCopyStats, zerocopy_stats};
-pub use cpu_set::CpuSet;
 pub use entry::Entry;
 pub use last_failure::{FailureReason, last_failure};
 pub use memory::{BounceMemory, DeviceMemory, PoolStats, StagingStats, staging_stats};
@@ -226,4 +224,5 @@ pub use plugin::{
     table_v9, table_v10, uses_device_memory,
 };
 pub use tcpx_comm::wire::{Side, SocketRole};
+pub use tcpx_sys::CpuSet;
 pub use transport::{GpuReach, Transport};

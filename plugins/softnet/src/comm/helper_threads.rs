@@ -9,9 +9,9 @@ use std::time::Duration;
 use tcpx_comm::poll::Interest;
 
 use super::lane::{Lane, Progress};
-use crate::cpu_set::CpuSet;
 use crate::log;
 use crate::sync::{AtomicBool, Waker, thread, wait};
+use tcpx_sys::CpuSet;
 
 /// Most bytes that one socket call moves.
 const CALL_BYTES: usize = 1 << 20;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::zerocopy::ZeroCopy;
-use crate::cpu_set::CpuSet;
 use crate::hooks::HookSet;
 use tcpx_comm::wire::MAX_INLINE_BYTES;
+use tcpx_sys::CpuSet;
 
 /// Settings of one comm, and its number.
 #[derive(Clone, Copy, Debug)]

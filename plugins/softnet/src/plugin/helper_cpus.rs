@@ -6,11 +6,11 @@
 //! the bounce region is the thread that reads a socket. Memory is not bound beside that: comms of
 //! NICs of all nodes share the region.
 
-use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::cpu_set::CpuSet;
+use tcpx_sys::CpuSet;
+
 use crate::parse_error::ParseError;
 
 /// On which processors helper threads run. Of the program's own threads the plugin moves none.
@@ -28,24 +28,18 @@ pub enum HelperCpus {
 }
 
 impl HelperCpus {
-    /// The processors for comms of this interface; `None`: those of the program. `root` has the
-    /// files of the system.
+    /// Returns the processors for comms of this interface; `None`: those of the program. `root` has
+    /// the files of the system. A virtual interface has none that lists processors.
     pub(super) fn of(&self, root: &Path, interface: &str) -> Option<CpuSet> {
         match self {
             Self::Any => None,
             Self::NearNic => {
-                let own = CpuSet::of_thread().ok()?;
-                near(root, interface)?.and(&own).filter(|near| *near != own)
+                let device = root.join("sys/class/net").join(interface).join("device");
+                CpuSet::of_thread_near(&device.join("local_cpulist"))
             }
             Self::On(cpus) => Some(cpus.clone()),
         }
     }
-}
-
-/// The processors of an interface's NUMA node. A virtual interface has no such file.
-fn near(root: &Path, interface: &str) -> Option<CpuSet> {
-    let device = root.join("sys/class/net").join(interface).join("device");
-    fs::read_to_string(device.join("local_cpulist")).ok()?.trim().parse().ok()
 }
 
 impl FromStr for HelperCpus {
@@ -65,6 +59,8 @@ impl FromStr for HelperCpus {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn set(text: &str) -> CpuSet {
@@ -107,6 +103,5 @@ mod tests {
             assert_eq!(of(interface), None, "{interface}");
             assert_eq!(HelperCpus::Any.of(root.path(), interface), None);
         }
-        assert_eq!(near(root.path(), "eth1"), Some(set(first)));
     }
 }

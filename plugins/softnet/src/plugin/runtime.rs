@@ -16,7 +16,6 @@ use super::nic::Nic;
 use super::reach_cache::ReachCache;
 use super::settings::Settings;
 use crate::comm::CommOptions;
-use crate::cpu_set::CpuSet;
 use crate::failure::Failure;
 use crate::hooks::hooks;
 use crate::log;
@@ -26,6 +25,7 @@ use crate::nic_memory::{
 };
 use crate::sync::{AtomicU64, Mutex, OnceLock};
 use crate::transport::{GpuReach, Transport};
+use tcpx_sys::CpuSet;
 
 /// What `init` made.
 #[derive(Debug)]

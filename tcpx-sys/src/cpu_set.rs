@@ -1,13 +1,18 @@
 #![allow(unsafe_code)]
 //! Sets of processors, and threads that run on nothing else.
 
+use std::path::Path;
 use std::str::FromStr;
-use std::{fmt, io};
-
-use crate::parse_error::ParseError;
+use std::{fmt, fs, io};
 
 /// Number of processors that a set can name: as many as the system's own type.
 const MAX_CPUS: usize = 8 * size_of::<libc::cpu_set_t>();
+
+/// Text that is no list of processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a list of processors below 1024, such as 0-3,8")]
+#[non_exhaustive]
+pub struct CpuListError;
 
 /// Set of processors, by the system's numbers. Never empty.
 #[derive(Clone, PartialEq, Eq)]
@@ -19,7 +24,10 @@ pub struct CpuSet {
 impl CpuSet {
     /// Restricts the calling thread to these processors, or to those of them that the system
     /// allows.
-    pub(crate) fn run_here(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Returns the system's error: it allows none of them.
+    pub fn run_here(&self) -> io::Result<()> {
         let bytes = size_of_val(&self.words);
         // SAFETY: the words have the length that the call gets, and are only read. 0 is the calling
         // thread.
@@ -30,7 +38,10 @@ impl CpuSet {
     }
 
     /// Returns the processors on which the calling thread may run.
-    pub(crate) fn of_thread() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Returns the system's error: it has more than 1,024.
+    pub fn of_thread() -> io::Result<Self> {
         let mut words = [0; MAX_CPUS / 64];
         let bytes = size_of_val(&words);
         // SAFETY: the words have the length that the call gets. 0 is the calling thread.
@@ -40,8 +51,18 @@ impl CpuSet {
         }
     }
 
+    /// Returns those of the calling thread's processors that a file of the system lists: `None`
+    /// where they are all, or none, or there is no such file.
+    #[must_use]
+    pub fn of_thread_near(list: &Path) -> Option<Self> {
+        let own = Self::of_thread().ok()?;
+        let near: Self = fs::read_to_string(list).ok()?.trim().parse().ok()?;
+        near.and(&own).filter(|near| *near != own)
+    }
+
     /// Returns the processors that both have, if there are any.
-    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Option<Self> {
         let words = std::array::from_fn(|index| self.words[index] & other.words[index]);
         words.iter().any(|&word: &u64| word != 0).then_some(Self { words })
     }
@@ -52,21 +73,20 @@ impl CpuSet {
 }
 
 impl FromStr for CpuSet {
-    type Err = ParseError;
+    type Err = CpuListError;
 
     /// A list of numbers and ranges, as the system writes them: `0-3,8`.
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        const REFUSED: ParseError = ParseError::new("processors below 1024, such as 0-3,8");
+    fn from_str(text: &str) -> Result<Self, CpuListError> {
         let number = |text: &str| match text.parse::<usize>() {
             Ok(cpu) if cpu < MAX_CPUS => Ok(cpu),
-            _ => Err(REFUSED),
+            _ => Err(CpuListError),
         };
         let mut words = [0; MAX_CPUS / 64];
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(REFUSED);
+                return Err(CpuListError);
             }
             (first..=last).for_each(|cpu| words[cpu / 64] |= 1 << (cpu % 64));
         }
