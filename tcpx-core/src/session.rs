@@ -7,6 +7,7 @@ mod exporting;
 mod leader;
 mod notifying;
 pub(crate) mod operation;
+mod progress_thread;
 mod registering;
 mod shared;
 #[cfg(all(test, feature = "soft"))]

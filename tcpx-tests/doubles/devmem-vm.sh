@@ -8,9 +8,9 @@
 #   --prepare     only fetches and builds what the guest is made of
 #   --shell FILE  runs FILE, a shell script, in the guest in place of the cases
 #
-# The guest is a stock Debian kernel in QEMU, one processor, without KVM. tcpx-tests/doubles/devmem-nic gives it a pair
-# of NICs that receive into device memory and send from it; udmabuf stands in for a GPU's memory. All else of the path is
-# the kernel's own code. It says nothing about speed.
+# The guest is a stock Debian kernel in QEMU, without KVM. It has one processor, and a second NUMA node with memory alone.
+# tcpx-tests/doubles/devmem-nic gives it a pair of NICs that receive into device memory and send from it; udmabuf stands in
+# for a GPU's memory. All else of the path is the kernel's own code. It says nothing about speed.
 #
 # What it needs is fetched from the machine's own Debian mirror and kept, 1 GB, in TCPX_DEVMEM_VM, or devmem-vm in the
 # target directory. Where that cannot be done, it prints "skipped: " and the reason, and the exit status is 0;
@@ -150,6 +150,8 @@ boot() {
     # Without KVM, which inside a virtual machine is often there and broken. One processor: a guest with two loses its
     # clock. It goes first: beside builds it would be a machine whose processor stands still now and then.
     timeout "$seconds" nice -n -5 qemu-system-x86_64 -M q35 -accel tcg -cpu max -m 1G \
+        -object memory-backend-ram,id=near,size=768M -numa node,memdev=near,cpus=0 \
+        -object memory-backend-ram,id=far,size=256M -numa node,memdev=far \
         -nographic -no-reboot -nic none -kernel "$(find "$store/kernel" -name 'vmlinuz*' | head -n1)" \
         -initrd "$store/initramfs.gz" -append "console=ttyS0 quiet panic=-1 rules=$rules names=$(IFS=,; echo "${names[*]}")" </dev/null |
         sed -u -e 's/\r//; s/\x1b[^a-zA-Z]*[a-zA-Z]//g' -e '/SeaBIOS\|^c*Booting from\|reboot: /d'

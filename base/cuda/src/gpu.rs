@@ -149,13 +149,25 @@ impl CudaGpu {
         Ok((self.attribute(major)?, self.attribute(minor)?))
     }
 
+    /// Returns the NUMA node of the host that is nearest to the GPU. `None`: the host has no nodes,
+    /// or the driver is older than CUDA 12.2.
+    #[must_use]
+    pub fn host_node(&self) -> Option<u32> {
+        let node = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID;
+        self.signed_attribute(node).ok().and_then(|node| u32::try_from(node).ok())
+    }
+
     pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, CudaError> {
+        self.signed_attribute(attribute).map(|value| u32::try_from(value).unwrap_or(0))
+    }
+
+    fn signed_attribute(&self, attribute: CUdevice_attribute) -> Result<c_int, CudaError> {
         let mut value = 0;
         // SAFETY: the device is valid; the driver writes one integer.
         ok("cuDeviceGetAttribute", unsafe {
             sys::cuDeviceGetAttribute(&raw mut value, attribute, self.context.device)
         })?;
-        Ok(u32::try_from(value).unwrap_or(0))
+        Ok(value)
     }
 
     fn text(

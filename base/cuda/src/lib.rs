@@ -48,6 +48,7 @@ mod gpu;
 #[cfg(any(test, feature = "test-gpu"))]
 mod held_stream;
 mod module;
+mod near_gpu;
 mod pinned_buffer;
 #[cfg(any(test, feature = "test-gpu"))]
 mod read_only_mapping;

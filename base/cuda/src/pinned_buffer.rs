@@ -8,11 +8,13 @@ use cudarc::driver::sys;
 use crate::driver::{CudaError, ok};
 use crate::extent::{check_range, whole_pages};
 use crate::gpu::CudaGpu;
+use crate::near_gpu::NearGpu;
 
 /// Owned, page-locked host memory, mapped into every GPU. Copies and kernels take the address that
 /// the host uses; GPUs may have an alias of their own for the memory.
 ///
-/// The memory starts out zeroed and consists of whole pages.
+/// The memory starts out zeroed and consists of whole pages. It lies on the NUMA node that is
+/// nearest to the GPU, unless that has no room or the calling thread has a memory policy of its own.
 #[derive(Debug)]
 pub struct PinnedBuffer {
     gpu: CudaGpu,
@@ -36,6 +38,7 @@ impl PinnedBuffer {
     pub fn new(gpu: &CudaGpu, bytes: u64) -> Result<Self, CudaError> {
         let bytes = whole_pages(bytes)?;
         let _entered = gpu.enter()?;
+        let _near = NearGpu::begin(gpu);
         let mut first = ptr::null_mut();
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
         // SAFETY: a context is current; the driver writes one pointer, which drop frees.

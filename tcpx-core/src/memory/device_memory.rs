@@ -9,7 +9,7 @@ use tcpx_cuda::{
 };
 use tcpx_diagnosis::pci::{Gpu, gpus};
 use tcpx_protocol::types::MemoryType;
-use tcpx_sys::ForkGuard;
+use tcpx_sys::{CpuSet, ForkGuard};
 use tcpx_unpack::MemoryKind;
 
 use crate::error::{Error, MemoryUnavailable, Result};
@@ -58,6 +58,14 @@ impl DeviceMemory {
             }
         };
         gpus(Path::new("/")).into_iter().find(|gpu| gpu.pci_bus_id == bus_id)
+    }
+
+    /// Returns those of this thread's processors that are nearest to the GPU: `None` where they are
+    /// all, or none, or the system does not say. `root` has the files of the system.
+    pub(crate) fn near_cpus(&self, root: &Path) -> Option<CpuSet> {
+        let Self::Cuda(gpu) = self else { return None };
+        let list = format!("sys/devices/system/node/node{}/cpulist", gpu.host_node()?);
+        CpuSet::of_thread_near(&root.join(list))
     }
 
     /// Makes the GPU's context current on this thread while the guard lives. Plugins take the GPU
@@ -244,6 +252,26 @@ mod tests {
             // A driver without a GPU refuses its own initialisation.
             CudaError::Call { .. } => assert_eq!(gpu_count(), 0),
             other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn processors_of_the_gpus_node_are_near_it() {
+        let Ok(memory) = DeviceMemory::open(Some(0)) else { return };
+        let DeviceMemory::Cuda(gpu) = &memory else { panic!("it has a GPU") };
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(memory.near_cpus(root.path()), None, "a system without nodes");
+        let Some(node) = gpu.host_node() else { return };
+        let folder = root.path().join(format!("sys/devices/system/node/node{node}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let own = CpuSet::of_thread().unwrap();
+        let first = own.to_string().split(',').next().unwrap().to_owned();
+        for (list, expected) in
+            [(first.clone(), first.parse().ok().filter(|it| *it != own)), (own.to_string(), None)]
+        {
+            std::fs::write(folder.join("cpulist"), format!("{list}\n")).unwrap();
+            assert_eq!(memory.near_cpus(root.path()), expected);
+            assert_eq!(DeviceMemory::Emulated.near_cpus(root.path()), None);
         }
     }
 

@@ -28,15 +28,16 @@
 //!   by itself.
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use tcpx_protocol::types::Direction;
-use tcpx_sys::{ForkGuard, is_forked};
+use tcpx_sys::{CpuSet, ForkGuard, is_forked};
 
 use super::leader::LeaderState;
+use super::progress_thread::ProgressThread;
 use super::wait::{MANY_QUERIES, QueryRate, Waiters};
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::signals::EventCount;
@@ -100,13 +101,6 @@ pub(super) struct LeadGuard<'a> {
     pub(super) lead: Option<MutexGuard<'a, LeaderState>>,
 }
 
-/// Progress thread, if there is one.
-#[derive(Debug, Default)]
-struct ProgressThread {
-    stop: Arc<AtomicBool>,
-    handle: Mutex<Option<JoinHandle<()>>>,
-}
-
 impl SharedEngine {
     /// Makes the engine of a device, and its progress thread if the options say so.
     pub(super) fn open(options: SessionOptions, context: DeviceContext) -> Result<Arc<Self>> {
@@ -114,9 +108,11 @@ impl SharedEngine {
         let guard = ForkGuard::begin()?;
         guard.claim().map_err(|error| Error::io("registering a fork handler", &error))?;
         let (spin, has_thread) = (options.spin, options.progress_thread);
-        let shared = Self::new(Engine::new(options, context)?, spin);
+        let engine = Engine::new(options, context)?;
+        let cpus = engine.resources.session.memory.near_cpus(Path::new("/"));
+        let shared = Self::new(engine, spin);
         if has_thread {
-            shared.start_thread()?;
+            shared.start_thread(cpus)?;
         }
         Ok(shared)
     }
@@ -151,30 +147,18 @@ impl SharedEngine {
         })
     }
 
-    fn start_thread(self: &Arc<Self>) -> Result<()> {
-        let (driven, stopped) = (Arc::clone(self), Arc::clone(&self.thread.stop));
-        let handle = std::thread::Builder::new()
-            .name("tcpx-progress".into())
-            .spawn(move || {
-                // The loop ends when it is stopped, or in a forked child.
-                let _ = driven.run_progress_thread(&stopped);
-            })
-            .map_err(|error| Error::io("starting the progress thread", &error))?;
-        *self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
-        Ok(())
+    fn start_thread(self: &Arc<Self>, cpus: Option<CpuSet>) -> Result<()> {
+        let driven = Arc::clone(self);
+        self.thread.start(cpus, move |stopped| {
+            // The loop ends when it is stopped, or in a forked child.
+            let _ = driven.run_progress_thread(stopped);
+        })
     }
 
     /// Stops the progress thread and waits for its end, which takes at most a round. More than one
     /// call does no harm.
     pub(super) fn stop_thread(&self) {
-        self.thread.stop.store(true, Ordering::SeqCst);
-        let handle = self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(handle) = handle else { return };
-        self.wake();
-        handle.thread().unpark();
-        if handle.thread().id() != std::thread::current().id() {
-            let _ = handle.join();
-        }
+        self.thread.stop(|| self.wake());
     }
 
     /// Locks the engine. A panic while it was locked cannot have come from a caller's code, which
@@ -269,10 +253,7 @@ impl SharedEngine {
 
     /// Ends the rest of the progress thread, if there is one.
     pub(super) fn unpark_thread(&self) {
-        let handle = self.thread.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = &*handle {
-            handle.thread().unpark();
-        }
+        self.thread.unpark();
     }
 
     /// Makes one round of progress. Returns whether anything moved.

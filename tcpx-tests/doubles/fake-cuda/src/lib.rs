@@ -13,6 +13,7 @@
 //! does not know is `CUDA_ERROR_NOT_SUPPORTED`, or not exported at all. `TCPX_FAKE_CUDA_GPUS` says
 //! how many GPUs there are, 2 by default; with `TCPX_FAKE_CUDA_DMA_BUF=0` they export no memory,
 //! and with `TCPX_FAKE_CUDA_REGISTER=0` no memory of the program's is registered.
+//! `TCPX_FAKE_CUDA_HOST_NODE` says which node of the host is nearest to them, 0 by default.
 //! What it answers to `cuMemGetHandleForAddressRange` and `cuMemHostRegister` was compared with
 //! driver 580 on an H100; where it is stricter, `export` and `entries` say so.
 //!

@@ -63,8 +63,14 @@ impl Pages {
         // SAFETY: an old size of 0 leaves the old mapping as it is, and makes another of the same
         // pages, wherever the system likes.
         let first = unsafe { libc::mremap(old, 0, bytes, libc::MREMAP_MAYMOVE) };
-        let first = if first == libc::MAP_FAILED { ptr::null_mut() } else { first.cast() };
+        let first: *mut u8 = if first == libc::MAP_FAILED { ptr::null_mut() } else { first.cast() };
         let first = NonNull::new(first).ok_or(refused)?;
+        // The real driver locks all of it: so each page is there, wherever the system puts it now.
+        // SAFETY: the caller's mapping, as the system has just said. Its bytes stay as they are.
+        let locked = unsafe { libc::madvise(old, bytes, libc::MADV_POPULATE_WRITE) };
+        if locked != 0 {
+            return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        }
         Ok(Arc::new(Self { first, bytes, slice: None, backing: Some(backing) }))
     }
 

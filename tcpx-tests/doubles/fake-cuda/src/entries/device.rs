@@ -27,6 +27,15 @@ const ATTRIBUTES: &[(CUdevice_attribute, c_int)] = &[
 /// Whether ranges of its memory have a dma-buf.
 const DMA_BUF_SUPPORTED: u32 = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED as u32;
 
+/// Node of the host that is nearest to every GPU.
+const HOST_NODE: u32 = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID as u32;
+
+/// Returns what `TCPX_FAKE_CUDA_HOST_NODE` says, or the first node.
+fn host_node() -> c_int {
+    let node = std::env::var("TCPX_FAKE_CUDA_HOST_NODE").ok();
+    node.and_then(|node| node.parse().ok()).unwrap_or(0)
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuInit(flags: c_uint) -> CUresult {
     if flags != 0 {
@@ -70,6 +79,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(
         gpu(device)?;
         let known = match attribute {
             DMA_BUF_SUPPORTED => Some(c_int::from(is_supported())),
+            HOST_NODE => Some(host_node()),
             _ => ATTRIBUTES.iter().find(|it| it.0 as u32 == attribute).map(|it| it.1),
         };
         // SAFETY: the caller keeps the driver's contract.
