@@ -64,7 +64,7 @@ fn policy() -> io::Result<c_int> {
 fn set_policy(mode: c_int, nodes: &[c_ulong]) -> io::Result<()> {
     let (mask, bits) = match nodes {
         [] => (ptr::null(), 0),
-        // The system takes one bit less than it is told of.
+        // The system reads one bit less than this number.
         _ => (nodes.as_ptr(), c_ulong::from(MAX_NODES) + 1),
     };
     // SAFETY: the mask is null with no bits, or has a bit for each node. It is only read.
@@ -89,7 +89,7 @@ mod tests {
     fn nodes_of(first: *const u8) -> [c_int; PAGES] {
         let pages: [_; PAGES] = std::array::from_fn(|page| first.wrapping_add(page * PAGE));
         let mut nodes = [c_int::MIN; PAGES];
-        // SAFETY: both lists have as many entries as the call is told; no nodes: pages stay where
+        // SAFETY: both lists have as many entries as the number says; no nodes: pages stay where
         // they are. 0 is this process.
         let status = unsafe {
             libc::syscall(

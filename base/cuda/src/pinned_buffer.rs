@@ -14,7 +14,8 @@ use crate::near_gpu::NearGpu;
 /// the host uses; GPUs may have an alias of their own for the memory.
 ///
 /// The memory starts out zeroed and consists of whole pages. It lies on the NUMA node that is
-/// nearest to the GPU, unless that has no room or the calling thread has a memory policy of its own.
+/// nearest to the GPU, unless that has no room, or the thread that makes it has a memory policy of
+/// its own.
 #[derive(Debug)]
 pub struct PinnedBuffer {
     gpu: CudaGpu,

@@ -5,11 +5,13 @@ use std::ops::BitOr;
 use std::time::Instant;
 
 use smallvec::SmallVec;
+use tcpx_cuda::CudaError;
 use tcpx_protocol::frames::fields::ChannelHandle;
 use tcpx_protocol::frames::frame::{ChunkCounts, Frame};
 use tcpx_protocol::peer::lifecycle::arrivals::ArrivalSample;
 use tcpx_protocol::peer::lifecycle::stage::{Leaving, PeerStage};
 use tcpx_protocol::types::Direction;
+use tcpx_unpack::UnpackError;
 
 use super::comm_setup::CommSetup;
 use super::connection::Connection;
@@ -21,6 +23,7 @@ use crate::control::connector::ReachedPeer;
 use crate::error::{Error, Result};
 use crate::reactor::poller::Target;
 use crate::transfer::batch::BatchNumber;
+use crate::transfer::link_copies::{AfterCopy, LinkCopy};
 use crate::transfer::recv_lane::RecvLane;
 
 /// Reads of one round while a long operation arrives, so that no peer keeps the others waiting.
@@ -184,6 +187,41 @@ impl Connection {
             }
             Err(error) => self.defer_failure(error, now, cx),
         }
+    }
+
+    /// Goes on with what waited for copies whose batches have finished. Returns whether any has.
+    ///
+    /// # Errors
+    /// [`CudaError::Stalled`] inside: none has, for too long.
+    fn finish_copies(
+        &mut self,
+        (now, finished): (Instant, BatchNumber),
+        cx: &mut Resources,
+    ) -> Result<bool> {
+        let mut any = false;
+        while let Some((copy, next)) = self.copies.take_finished(finished) {
+            any = true;
+            if let AfterCopy::Send { frame, note } = &next {
+                let sent = copy.as_ref().map(LinkCopy::bytes).unwrap_or_default();
+                let payload = [sent, note.as_deref().unwrap_or_default()];
+                self.link.send_with_payload(frame, payload);
+            }
+            if let Some(copy) = copy {
+                cx.ledger.link_buffers.give_back(copy.into_buffer());
+            }
+            match next {
+                AfterCopy::Publish(Some(note)) => self.publish(note, &cx.ledger)?,
+                AfterCopy::Execute(action) => self.execute(action, cx)?,
+                AfterCopy::Publish(None) | AfterCopy::Send { .. } => {}
+            }
+        }
+        if any {
+            self.execute_actions(cx)?;
+        } else if let Some(waited) = self.copies.overdue(now) {
+            let waited_ms = waited.as_millis() as u64;
+            return Err(UnpackError::from(CudaError::Stalled { waited_ms }).into());
+        }
+        Ok(any)
     }
 
     fn handle_unpacked(&mut self, finished: BatchNumber, cx: &mut Resources) -> Result<bool> {

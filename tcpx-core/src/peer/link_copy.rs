@@ -8,16 +8,13 @@
 //! later is handled meanwhile. The peer's channels go on.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use tcpx_cuda::CudaError;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::plans::piece_range::PieceRange;
 use tcpx_protocol::plans::pieces::Piece;
 use tcpx_protocol::plans::plan::Member;
 use tcpx_protocol::types::{Direction, MemoryType, RegistrationKey};
 use tcpx_rx::UnpackDescriptor;
-use tcpx_unpack::UnpackError;
 
 use super::connection::Connection;
 use super::resources::Resources;
@@ -25,7 +22,7 @@ use crate::error::Result;
 use crate::transfer::batch::{Batch, BatchNumber};
 use crate::transfer::job::{Job, JobLabel};
 use crate::transfer::link_buffers::{LINK_BUFFER_BYTES, LinkBuffer};
-use crate::transfer::link_copies::{AfterCopy, LinkCopy};
+use crate::transfer::link_copies::AfterCopy;
 
 /// Memory of a GPU that a message lies in: where its parts begin, and how many bytes they have.
 #[derive(Clone, Copy)]
@@ -40,40 +37,6 @@ impl Connection {
     #[inline]
     pub(super) fn is_copying(&self) -> bool {
         !self.copies.is_empty()
-    }
-
-    /// Goes on with what waited for copies whose batches have finished. Returns whether any has.
-    ///
-    /// # Errors
-    /// [`CudaError::Stalled`] inside: none has, for too long.
-    pub(super) fn finish_copies(
-        &mut self,
-        (now, finished): (Instant, BatchNumber),
-        cx: &mut Resources,
-    ) -> Result<bool> {
-        let mut any = false;
-        while let Some((copy, next)) = self.copies.take_finished(finished) {
-            any = true;
-            if let AfterCopy::Send { frame, note } = &next {
-                // SAFETY: its batch has finished.
-                let sent = copy.as_ref().map(|copy| unsafe { copy.bytes() });
-                let payload = [sent.unwrap_or_default(), note.as_deref().unwrap_or_default()];
-                self.link.send_with_payload(frame, payload);
-            }
-            copy.into_iter().for_each(|copy| cx.ledger.link_buffers.give_back(copy.buffer));
-            match next {
-                AfterCopy::Publish(Some(note)) => self.publish(note, &cx.ledger)?,
-                AfterCopy::Execute(action) => self.execute(action, cx)?,
-                AfterCopy::Publish(None) | AfterCopy::Send { .. } => {}
-            }
-        }
-        if any {
-            self.execute_actions(cx)?;
-        } else if let Some(waited) = self.copies.overdue(now) {
-            let waited_ms = waited.as_millis() as u64;
-            return Err(UnpackError::from(CudaError::Stalled { waited_ms }).into());
-        }
-        Ok(any)
     }
 
     /// Sends a frame with the bytes of a message behind it, once they are copied down. Returns the
@@ -117,7 +80,7 @@ impl Connection {
         let Resources { session, ledger, batch, .. } = cx;
         let buffer = ledger.link_buffers.take(&session.memory, &mut ledger.registrations)?;
         let until = self.push_jobs(parts, &buffer, (Direction::Send, tag), batch);
-        self.copies.push(LinkCopy { buffer, bytes }, until, next);
+        self.copies.push((buffer, bytes), until, next);
         Ok(())
     }
 
@@ -156,7 +119,7 @@ impl Connection {
         // SAFETY: the buffer was idle, or is new: no copy uses it.
         unsafe { buffer.fill(&payload[..payload.len().min(bytes as usize)]) };
         let until = self.push_jobs(parts, &buffer, (Direction::Receive, tag), batch);
-        self.copies.push(LinkCopy { buffer, bytes }, until, AfterCopy::Publish(note));
+        self.copies.push((buffer, bytes), until, AfterCopy::Publish(note));
         Ok(())
     }
 

@@ -35,21 +35,25 @@ struct Entry {
     next: AfterCopy,
 }
 
-/// Buffer of a copy, and how many of its bytes are copied.
+/// Buffer of a copy, and how many of its bytes are copied. It leaves the queue when the copy has
+/// finished.
 #[derive(Debug)]
 pub(crate) struct LinkCopy {
-    pub(crate) buffer: LinkBuffer,
-    pub(crate) bytes: u64,
+    buffer: LinkBuffer,
+    bytes: u64,
 }
 
 impl LinkCopy {
     /// Returns the bytes of the buffer.
-    ///
-    /// # Safety
-    /// The copy has finished.
-    pub(crate) unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: the only copy that writes the buffer has finished.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: it was taken out of the queue, so the only copy that writes the buffer has
+        // finished.
         unsafe { self.buffer.bytes(self.bytes) }
+    }
+
+    /// Returns the buffer, to be used again.
+    pub(crate) fn into_buffer(self) -> LinkBuffer {
+        self.buffer
     }
 }
 
@@ -76,10 +80,16 @@ impl LinkCopies {
         self.copies >= MOST_COPIES || self.queue.len() >= MOST_ENTRIES
     }
 
-    /// Adds a copy that finishes with this batch, and the work behind it.
-    pub(crate) fn push(&mut self, copy: LinkCopy, until: BatchNumber, next: AfterCopy) {
+    /// Adds a copy of this many bytes that finishes with this batch, and the work behind it.
+    pub(crate) fn push(
+        &mut self,
+        (buffer, bytes): (LinkBuffer, u64),
+        until: BatchNumber,
+        next: AfterCopy,
+    ) {
+        let copy = Some(LinkCopy { buffer, bytes });
         self.copies += 1;
-        self.queue.push_back(Entry { copy: Some(copy), until, begun: Instant::now(), next });
+        self.queue.push_back(Entry { copy, until, begun: Instant::now(), next });
     }
 
     /// Adds work that waits for the copies before it.
