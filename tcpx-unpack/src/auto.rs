@@ -3,14 +3,14 @@
 //! short pieces from or to host memory.
 //!
 //! The copy engine has such a piece in place 3 µs sooner than a kernel, which is a tenth of half a
-//! round trip of 4 KiB, and waits for no kernels of others: where two processes use a GPU, their
-//! kernels take turns of a quarter of a millisecond. The kernel is the better copier of all else:
-//! of many pieces, because each copy costs the CPU 2 µs, of longer pieces, and of pieces in the
-//! GPU's own memory (docs/benchmarks/2026-11-28-gpu-streams.md).
+//! round trip of 4 KiB, and waits for no kernels of others: those of two processes that use a GPU
+//! take turns (docs/benchmarks/2026-11-29-gpu-copies-together.md). The kernel is the better copier
+//! of all else: of many pieces, because each copy costs the CPU 2 µs, of longer pieces, and of
+//! pieces in the GPU's own memory (docs/benchmarks/2026-11-28-gpu-streams.md).
 
 use std::collections::VecDeque;
 
-use tcpx_cuda::{CudaError, CudaGpu, is_host_memory};
+use tcpx_cuda::{CudaError, CudaGpu};
 
 use crate::bounce_memo::BounceMemo;
 use crate::choice::Backend;
@@ -18,6 +18,7 @@ use crate::d2d::D2dUnpack;
 use crate::error::UnpackError;
 use crate::job::UnpackJob;
 use crate::kernel::KernelUnpack;
+use crate::staged::is_host;
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
@@ -34,8 +35,8 @@ pub(crate) struct AutoUnpack {
     gpu: CudaGpu,
     kernel: KernelUnpack,
     engine: D2dUnpack,
-    /// Buffers that are host memory.
-    hosts: BounceMemo<()>,
+    /// Whether each buffer is host memory, from or to which something was copied.
+    hosts: BounceMemo<bool>,
     order: SubmitOrder,
 }
 
@@ -63,19 +64,15 @@ impl AutoUnpack {
         Ok(Copier::Engine)
     }
 
-    /// Returns whether a job copies from or to host memory.
+    /// Returns whether a job copies from or to host memory. The driver, which may wait for another
+    /// thread of the program, is asked at the first sight of a bounce buffer.
     fn uses_host(&mut self, job: &UnpackJob<'_>) -> Result<bool, CudaError> {
-        let ends = [job.bounce, job.dst];
-        if ends.iter().any(|end| self.hosts.get(*end).is_some()) {
-            return Ok(true);
+        let [bounce, dst] = [job.bounce, job.dst].map(|end| self.hosts.get(end));
+        if let Some(known) = known_use(bounce, dst) {
+            return Ok(known);
         }
-        for end in ends {
-            if is_host_memory(&self.gpu, end)? {
-                self.hosts.set(end, ());
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(is_host(&mut self.hosts, &self.gpu, job.bounce)?
+            || is_host(&mut self.hosts, &self.gpu, job.dst)?)
     }
 }
 
@@ -109,6 +106,13 @@ impl Unpack for AutoUnpack {
         let [kernel, engine] = [self.kernel.shutdown(), self.engine.shutdown()];
         kernel && engine
     }
+}
+
+/// Returns whether a job uses host memory, by what is known of its ends. `None`: nothing is known
+/// of its bounce buffer. Of a place in memory of the program nothing may be known, and each may be
+/// another one: so that alone is no reason to ask.
+fn known_use(bounce: Option<bool>, dst: Option<bool>) -> Option<bool> {
+    if dst == Some(true) { dst } else { bounce }
 }
 
 /// Returns whether a batch is a few short pieces.
@@ -175,6 +179,21 @@ mod tests {
         for jobs in [vec![job(&long)], vec![job(&short), job(&long)], vec![job(&half), job(&more)]]
         {
             assert!(!are_few_and_short(&jobs), "{jobs:?}");
+        }
+    }
+
+    #[test]
+    fn the_driver_is_asked_about_new_bounce_buffers_alone() {
+        for (bounce, dst, known) in [
+            (None, None, None),
+            (None, Some(false), None),
+            (None, Some(true), Some(true)),
+            (Some(true), None, Some(true)),
+            (Some(false), None, Some(false)),
+            (Some(false), Some(false), Some(false)),
+            (Some(false), Some(true), Some(true)),
+        ] {
+            assert_eq!(known_use(bounce, dst), known, "{bounce:?}, {dst:?}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! there. So it runs on that node where a host has several. Memory follows: the system places a
 //! page on the node of the processor that first writes to it, and the first to write to a page of
 //! the bounce region is the thread that reads a socket. Memory is not bound beside that: comms of
-//! NICs of all nodes share the region.
+//! NICs of all nodes share the region. A region that is pinned lies on the node of its GPU.
 
 use std::path::Path;
 use std::str::FromStr;
