@@ -30,6 +30,9 @@ use crate::stats::tcp::TcpStats;
 
 /// Number of unsent bytes above which the peer counts as not reading any more.
 const MAX_UNSENT_BYTES: usize = 256 << 20;
+/// Longest payload that is copied behind its frame: a call with one buffer is 0.2 µs cheaper than
+/// one with three.
+const COPIED_BYTES: usize = 512;
 /// Number of probes of an idle connection before its host counts as gone.
 const KEEPALIVE_PROBES: u32 = 5;
 
@@ -194,36 +197,38 @@ impl LinkSocket {
     /// queue what the kernel does not take at once. [`flush`](Self::flush) returns an error.
     pub(crate) fn send_with_payload(&mut self, frame: &impl LinkFrame, payload: [&[u8]; 2]) {
         self.queue(frame);
-        let payload = payload.map(Source::of);
-        if self.is_encrypted() {
-            self.queue_encrypted(payload);
-        } else {
-            self.send_behind(payload);
-        }
+        self.send_payload(payload.map(Source::of));
     }
 
     /// Sends a frame, then bytes that other threads may write meanwhile, and a note.
     pub(crate) fn send_shared(&mut self, frame: &impl LinkFrame, bytes: Source<'_>, note: &[u8]) {
         self.queue(frame);
-        let payload = [bytes, Source::of(note)];
-        if self.is_encrypted() {
-            self.queue_encrypted(payload);
+        self.send_payload([bytes, Source::of(note)]);
+    }
+
+    fn send_payload(&mut self, payload: [Source<'_>; 2]) {
+        let bytes: usize = payload.iter().map(Source::len).sum();
+        if self.is_encrypted() || bytes <= COPIED_BYTES {
+            self.queue_payload(payload);
         } else {
             self.send_behind(payload);
         }
     }
 
-    /// Puts a payload into records, and sends all that is queued. Shared bytes may change at any
-    /// time, so each is read once: a copy is encrypted where it lies.
-    fn queue_encrypted(&mut self, payload: [Source<'_>; 2]) {
-        if let Some(records) = &mut self.records {
-            self.outbound.append(|queue| {
-                for part in payload {
-                    let append = |range, queue: &mut _| part.append_to(range, queue);
-                    records.outgoing.append_copy(queue, part.len(), append);
+    /// Copies a payload to the queue, into records if there are any, and sends all that is queued.
+    /// Shared bytes may change at any time, so each is read once: a copy is encrypted where it
+    /// lies.
+    fn queue_payload(&mut self, payload: [Source<'_>; 2]) {
+        let records = &mut self.records;
+        self.outbound.append(|queue| {
+            for part in payload {
+                let append = |range, queue: &mut _| part.append_to(range, queue);
+                match records {
+                    None => append(0..part.len(), queue),
+                    Some(records) => records.outgoing.append_copy(queue, part.len(), append),
                 }
-            });
-        }
+            }
+        });
         if self.ended.is_none() && !self.is_blocked {
             self.ended = self.write_out().err();
         }
