@@ -229,7 +229,9 @@ impl Session {
         let closed = closed.fold(Ok(()), Result::and);
         if devices.len() > 1 {
             // The last device to end may have left work for an engine that was closed before.
-            self.progress();
+            for device in &devices {
+                device.progress();
+            }
         }
         closed
     }
@@ -243,12 +245,16 @@ impl Session {
     }
 
     /// Makes one round of progress over everything, without waiting. Returns whether anything
-    /// moved.
+    /// moved. In a session of all devices a call in which something moves may leave out all devices
+    /// but one; the next call asks every one.
     ///
-    /// While a short message is copied from or to memory of a GPU, further rounds follow for up to
-    /// 20 µs, or [`spin`](SessionOptions::spin) if that is less.
+    /// While a short message is copied from or to memory of a GPU, the call goes on for up to 20
+    /// µs, or [`spin`](SessionOptions::spin) if that is less.
     pub fn progress(&self) -> bool {
-        self.others().iter().fold(self.shared.progress(), |moved, it| it.progress() | moved)
+        match &self.others {
+            None => self.shared.progress(),
+            Some(others) => others.progress(&self.shared),
+        }
     }
 
     /// Prepares for a wait on [`event_fd`](Self::event_fd): the progress thread makes the rounds at

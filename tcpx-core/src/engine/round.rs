@@ -80,7 +80,19 @@ impl Engine {
 
     /// Submits and polls the unpacks. Returns whether anything moved.
     fn unpack(&mut self, now: Instant) -> bool {
+        self.unpack_beyond(None, now)
+    }
+
+    /// Submits and polls the unpacks alone, outside a round. Returns whether any has finished.
+    pub(crate) fn poll_unpacks(&mut self, now: Instant) -> bool {
+        self.unpack_beyond(Some(self.resources.batch.reached()), now)
+    }
+
+    /// Submits and polls the unpacks, and goes on with what has finished, unless that is no more
+    /// than `known`.
+    fn unpack_beyond(&mut self, known: Option<BatchNumber>, now: Instant) -> bool {
         match self.unpacking.round(&mut self.resources.batch) {
+            Ok(finished) if known == Some(finished) => false,
             Ok(finished) => self.consume(now, finished),
             Err(failure) => {
                 let (error, reached) = self.stop_unpacking(failure);

@@ -8,7 +8,7 @@
 //! from each engine in turn.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tcpx_cuda::CudaError;
@@ -34,6 +34,38 @@ pub(super) struct OtherDevices {
     table: Mutex<DeviceTable>,
     /// Whether there are any devices. Most sessions have none, and check often.
     has_any: AtomicBool,
+    turns: Turns,
+}
+
+/// Turns of devices in calls that make progress. Each device costs a system call, and what a
+/// program waits for comes from one of them. So the one that moved last comes first, and every
+/// second call ends with it while it moves.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Number of the device that moved last.
+    last: AtomicUsize,
+    /// Whether the last call has left out devices.
+    has_left_out: AtomicBool,
+}
+
+impl Turns {
+    /// Makes a round of the first device, and of the others if it is their turn. Returns whether
+    /// anything moved. `progress` makes a round of one of `count` devices.
+    fn progress(&self, count: usize, mut progress: impl FnMut(usize) -> bool) -> bool {
+        let first = self.last.load(Ordering::Relaxed) % count.max(1);
+        let mut has_moved = progress(first);
+        if has_moved && !self.has_left_out.swap(true, Ordering::Relaxed) {
+            return true;
+        }
+        self.has_left_out.store(false, Ordering::Relaxed);
+        for device in (0..count).filter(|device| *device != first) {
+            if progress(device) {
+                self.last.store(device, Ordering::Relaxed);
+                has_moved = true;
+            }
+        }
+        has_moved
+    }
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +90,7 @@ impl OtherDevices {
             creating: Mutex::default(),
             table: Mutex::default(),
             has_any: AtomicBool::new(false),
+            turns: Turns::default(),
         });
         let weak = Arc::downgrade(&devices);
         let hand_over: HandOverPeer = Arc::new(move |device, handshake| match weak.upgrade() {
@@ -137,6 +170,14 @@ impl OtherDevices {
         self.table().devices.values().cloned().collect()
     }
 
+    /// Makes a round of the host and the other devices, in [turns](Turns). Returns whether anything
+    /// moved.
+    pub(super) fn progress(&self, host: &SharedEngine) -> bool {
+        let others = self.all();
+        let device = |at: usize| at.checked_sub(1).map_or(host, |other| &*others[other]);
+        self.turns.progress(others.len() + 1, |at| device(at).progress())
+    }
+
     /// Returns all engines, by their devices.
     pub(super) fn by_device(&self) -> BTreeMap<Device, Arc<SharedEngine>> {
         match is_forked() {
@@ -166,4 +207,37 @@ impl OtherDevices {
 /// Returns the error of an absent GPU, where `count` are present.
 fn no_such_gpu(gpu: u32, count: u32) -> Error {
     Error::MemoryUnavailable(MemoryUnavailable::Cuda(CudaError::NoSuchGpu { gpu, count }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_that_moved_last_comes_first_and_leaves_the_others_out_once() {
+        let turns = Turns::default();
+        // Which of three devices has something to do, and which are asked.
+        for (call, (has, asked)) in [
+            (&[][..], &[0, 1, 2][..]),
+            (&[1], &[0, 1, 2]),
+            (&[1, 2], &[1]),
+            (&[1, 2], &[1, 0, 2]),
+            (&[2], &[2]),
+            (&[2], &[2, 0, 1]),
+            (&[], &[2, 0, 1]),
+            (&[0, 2], &[2]),
+            (&[0], &[2, 0, 1]),
+            (&[0], &[0]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let mut seen = Vec::new();
+            let moved = turns.progress(3, |device| {
+                seen.push(device);
+                has.contains(&device)
+            });
+            assert_eq!((&*seen, moved), (asked, !has.is_empty()), "call {call}");
+        }
+    }
 }

@@ -29,7 +29,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
@@ -71,11 +71,8 @@ pub(crate) struct SharedEngine {
     pub(super) waiters: Waiters,
     /// Whether the last round has left copies between the link and a GPU under way.
     copies_on_link: AtomicBool,
-    /// Longest time for which a thread spins.
-    spin: Duration,
-    /// Time for which a call goes on for such copies, where a test sets it.
-    #[cfg(test)]
-    pub(super) copy_spin: std::sync::OnceLock<Duration>,
+    /// Longest time for which a call goes on for such copies, in µs.
+    pub(super) copy_spin_us: AtomicU32,
     /// Whether the progress thread leads.
     pub(super) thread_leads: AtomicBool,
     /// Time for which the progress thread stands back, where a test sets it.
@@ -134,9 +131,7 @@ impl SharedEngine {
                 lead: Mutex::new(LeaderState::new(spin)),
                 query_rate: QueryRate::default(),
                 copies_on_link: AtomicBool::new(false),
-                spin,
-                #[cfg(test)]
-                copy_spin: std::sync::OnceLock::new(),
+                copy_spin_us: AtomicU32::new(spin.min(COPY_SPIN).as_micros() as u32),
                 waiters: Waiters::default(),
                 thread_leads: AtomicBool::new(false),
                 #[cfg(test)]
@@ -259,14 +254,21 @@ impl SharedEngine {
     /// Makes one round of progress. Returns whether anything moved.
     ///
     /// A copy between the link and a GPU takes about as long as a program that polls needs to come
-    /// back. So further rounds follow until it has finished, or for [`COPY_SPIN`]; other threads
-    /// may have the engine in between.
+    /// back. So the call goes on until it has finished, or for [`COPY_SPIN`]; other threads may
+    /// have the engine in between. It asks for copies alone, which costs a third of a round.
     pub(super) fn progress(&self) -> bool {
         let now = Instant::now();
         let mut has_moved = self.progress_at(now);
-        while self.copies_on_link.load(Ordering::Relaxed) && now.elapsed() < self.copy_spin() {
+        let longest = Duration::from_micros(self.copy_spin_us.load(Ordering::Relaxed).into());
+        while self.awaits_copies() && now.elapsed() < longest {
             std::hint::spin_loop();
-            has_moved |= self.progress_at(Instant::now());
+            if self.poll_copies() {
+                has_moved = true;
+                // What has come meanwhile may be copied with the rest.
+                if self.awaits_copies() {
+                    self.progress_at(Instant::now());
+                }
+            }
         }
         let answered = if has_moved { now.elapsed() } else { Duration::ZERO };
         if self.query_rate.record(answered) >= MANY_QUERIES
@@ -277,14 +279,6 @@ impl SharedEngine {
             self.poller.wake();
         }
         has_moved
-    }
-
-    fn copy_spin(&self) -> Duration {
-        #[cfg(test)]
-        if let Some(spin) = self.copy_spin.get() {
-            return *spin;
-        }
-        self.spin.min(COPY_SPIN)
     }
 
     /// Makes one round of progress at this time.
@@ -333,6 +327,18 @@ impl SharedEngine {
         }
         self.note_copies(&engine);
         has_moved
+    }
+
+    /// Goes on with what waited for copies that have finished. Returns whether any has.
+    fn poll_copies(&self) -> bool {
+        let Ok(mut engine) = self.engine() else { return false };
+        let has_finished = engine.poll_unpacks(Instant::now());
+        self.note_copies(&engine);
+        has_finished
+    }
+
+    fn awaits_copies(&self) -> bool {
+        self.copies_on_link.load(Ordering::Relaxed)
     }
 
     fn note_copies(&self, engine: &Engine) {

@@ -198,7 +198,7 @@ fn a_call_that_makes_progress_goes_on_for_a_moment_while_it_copies() {
     assert_eq!(polls(), 1, "its post has asked");
     left.progress();
     assert_eq!(polls(), 2, "a session that does not spin asks once");
-    left.shared.copy_spin.set(PATIENCE).expect("nothing has set it");
+    left.shared.copy_spin_us.store(PATIENCE.as_micros() as u32, Ordering::Relaxed);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             until("it goes on", || polls() > 10);
