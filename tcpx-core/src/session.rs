@@ -8,6 +8,7 @@ mod leader;
 mod notifying;
 pub(crate) mod operation;
 mod progress_thread;
+mod progressing;
 mod registering;
 mod shared;
 #[cfg(all(test, feature = "soft"))]

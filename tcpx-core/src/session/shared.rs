@@ -31,14 +31,14 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tcpx_protocol::types::Direction;
 use tcpx_sys::{CpuSet, ForkGuard, is_forked};
 
 use super::leader::LeaderState;
 use super::progress_thread::ProgressThread;
-use super::wait::{MANY_QUERIES, QueryRate, Waiters};
+use super::wait::{QueryRate, Waiters};
 use crate::completions::notification_queue::NotificationQueue;
 use crate::completions::signals::EventCount;
 use crate::engine::Engine;
@@ -48,11 +48,7 @@ use crate::error::{Error, Result};
 use crate::reactor::poller::Poller;
 use crate::settings::SessionOptions;
 use crate::transfer::Post;
-use crate::types::PeerKey;
 
-/// Number of rounds that a thread that does not lead makes at once, while they move something. The
-/// leader does what is left then.
-const MAX_ROUNDS_BESIDE: usize = 4;
 /// Longest time for which a call that makes progress goes on for a copy between the link and a GPU.
 const COPY_SPIN: Duration = Duration::from_micros(20);
 
@@ -70,7 +66,7 @@ pub(crate) struct SharedEngine {
     pub(super) query_rate: QueryRate,
     pub(super) waiters: Waiters,
     /// Whether the last round has left copies between the link and a GPU under way.
-    copies_on_link: AtomicBool,
+    pub(super) copies_on_link: AtomicBool,
     /// Longest time for which a call goes on for such copies, in µs.
     pub(super) copy_spin_us: AtomicU32,
     /// Whether the progress thread leads.
@@ -199,21 +195,6 @@ impl SharedEngine {
         is_taken
     }
 
-    /// Makes one round of progress, unless another thread has the engine: that thread makes a round
-    /// itself, or releases the engine soon.
-    pub(super) fn try_progress(&self) -> Result<()> {
-        if is_forked() {
-            return Err(Error::Forked);
-        }
-        let Some(mut guard) = self.try_lead() else { return Ok(()) };
-        let Some(engine) = self.try_engine()? else { return Ok(()) };
-        if let Some(lead) = guard.lead.as_deref_mut() {
-            self.poller.look(&mut lead.events);
-            self.round(lead, engine, Instant::now());
-        }
-        Ok(())
-    }
-
     /// Returns the session's set of descriptors.
     pub(super) fn poller(&self) -> &Poller {
         &self.poller
@@ -249,112 +230,6 @@ impl SharedEngine {
     /// Ends the rest of the progress thread, if there is one.
     pub(super) fn unpark_thread(&self) {
         self.thread.unpark();
-    }
-
-    /// Makes one round of progress. Returns whether anything moved.
-    ///
-    /// A copy between the link and a GPU takes about as long as a program that polls needs to come
-    /// back. So the call goes on until it has finished, or for [`COPY_SPIN`]; other threads may
-    /// have the engine in between. It asks for copies alone, which costs a third of a round.
-    pub(super) fn progress(&self) -> bool {
-        let now = Instant::now();
-        let mut has_moved = self.progress_at(now);
-        let longest = Duration::from_micros(self.copy_spin_us.load(Ordering::Relaxed).into());
-        while self.awaits_copies() && now.elapsed() < longest {
-            std::hint::spin_loop();
-            if self.poll_copies() {
-                has_moved = true;
-                // What has come meanwhile may be copied with the rest.
-                if self.awaits_copies() {
-                    self.progress_at(Instant::now());
-                }
-            }
-        }
-        let answered = if has_moved { now.elapsed() } else { Duration::ZERO };
-        if self.query_rate.record(answered) >= MANY_QUERIES
-            && self.thread_leads.load(Ordering::Relaxed)
-        {
-            // The system gives its events to the thread that polls first, which is this thread. The
-            // leader would be woken in vain again and again, and would not notice.
-            self.poller.wake();
-        }
-        has_moved
-    }
-
-    /// Makes one round of progress at this time.
-    pub(super) fn progress_at(&self, now: Instant) -> bool {
-        let Some(mut guard) = self.try_lead() else {
-            return self.engine().is_ok_and(|engine| self.round_without_lead(engine, now));
-        };
-        let Some(lead) = guard.lead.as_deref_mut().filter(|_| !is_forked()) else { return false };
-        // As a thread that rests and is not woken. A thread that polls in a loop nearly always
-        // finds nothing to do, and the less it does in between, the sooner it finds an event.
-        let has_happened = self.poller.look(&mut lead.events);
-        if lead.is_resting(now) && !has_happened && !self.poller.has_work() {
-            return false;
-        }
-        self.engine().is_ok_and(|engine| self.round(lead, engine, now))
-    }
-
-    /// Makes a round of a leader that has polled for events, and does not wait after the round.
-    fn round(&self, lead: &mut LeaderState, mut engine: EngineGuard<'_>, now: Instant) -> bool {
-        self.poller.take_work();
-        // The thread whose mark was just taken away may have handed in after the lock was taken.
-        engine.post_handed_in();
-        let moved = engine.progress(now, &mut lead.events);
-        self.note_copies(&engine);
-        let rest = engine.rest(now);
-        lead.set_rest(rest, moved);
-        if self.poller.is_exported() {
-            self.poller.set_alarm(lead.next_alarm(rest, moved, now));
-        }
-        moved
-    }
-
-    /// Makes a round of a thread that does not lead. The leader may have no processor to run on,
-    /// when threads that poll have them all: so this thread asks the system too. The events that it
-    /// gets are dealt with before the engine is released.
-    fn round_without_lead(&self, mut engine: EngineGuard<'_>, now: Instant) -> bool {
-        let mut events = Vec::new();
-        let mut has_moved = false;
-        for _ in 0..MAX_ROUNDS_BESIDE {
-            self.poller.poll_beside(&mut events);
-            let moved = engine.progress_beside(now, &mut events);
-            has_moved |= moved;
-            if !moved || !engine.wants_round() {
-                break;
-            }
-        }
-        self.note_copies(&engine);
-        has_moved
-    }
-
-    /// Goes on with what waited for copies that have finished. Returns whether any has.
-    fn poll_copies(&self) -> bool {
-        let Ok(mut engine) = self.engine() else { return false };
-        let has_finished = engine.poll_unpacks(Instant::now());
-        self.note_copies(&engine);
-        has_finished
-    }
-
-    fn awaits_copies(&self) -> bool {
-        self.copies_on_link.load(Ordering::Relaxed)
-    }
-
-    fn note_copies(&self, engine: &Engine) {
-        let copies = engine.resources.ledger.link_buffers.are_taken();
-        self.copies_on_link.store(copies, Ordering::Relaxed);
-    }
-
-    /// Records that a worker has finished something, for this peer or for any. Where no thread
-    /// leads, the worker's thread makes a round.
-    fn handle_worker_progress(&self, peer: Option<PeerKey>) {
-        let Ok(mut engine) = self.engine() else { return };
-        let is_due = engine.handle_workers(peer);
-        drop(engine);
-        if is_due && self.try_lead().is_some() {
-            self.progress();
-        }
     }
 }
 
