@@ -8,33 +8,29 @@ use tcpx_sys::is_forked;
 use super::leader::LeaderState;
 use super::shared::{EngineGuard, SharedEngine};
 use super::wait::MANY_QUERIES;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::types::PeerKey;
 
 /// Number of rounds that a thread that does not lead makes at once, while they move something. The
 /// leader does what is left then.
 const MAX_ROUNDS_BESIDE: usize = 4;
+/// Number of times that a call asks for copies between the link and a GPU before it makes another
+/// round.
+const POLLS_PER_ROUND: u32 = 4;
 
 impl SharedEngine {
     /// Makes one round of progress. Returns whether anything moved.
     ///
     /// A copy between the link and a GPU takes about as long as a program that polls needs to come
-    /// back. So the call goes on until it has finished, or for 20 µs; other threads may have the
-    /// engine in between. It asks for copies alone, which costs a third of a round.
+    /// back. So copies are asked for first, and nothing else if that ends all of them. And the call
+    /// goes on until they have finished, or for 20 µs; other threads may have the engine in
+    /// between.
     pub(super) fn progress(&self) -> bool {
         let now = Instant::now();
-        let mut has_moved = self.progress_at(now);
-        let longest = Duration::from_micros(self.copy_spin_us.load(Ordering::Relaxed).into());
-        while self.awaits_copies() && now.elapsed() < longest {
-            std::hint::spin_loop();
-            if self.poll_copies() {
-                has_moved = true;
-                // What has come meanwhile may be copied with the rest.
-                if self.awaits_copies() {
-                    self.progress_at(Instant::now());
-                }
-            }
+        let mut has_moved = self.awaits_copies() && self.poll_copies();
+        if !has_moved || self.awaits_copies() {
+            has_moved |= self.progress_at(now);
+            has_moved |= self.await_copies(now);
         }
         let answered = if has_moved { now.elapsed() } else { Duration::ZERO };
         if self.query_rate.record(answered) >= MANY_QUERIES
@@ -68,7 +64,6 @@ impl SharedEngine {
         // The thread whose mark was just taken away may have handed in after the lock was taken.
         engine.post_handed_in();
         let moved = engine.progress(now, &mut lead.events);
-        self.note_copies(&engine);
         let rest = engine.rest(now);
         lead.set_rest(rest, moved);
         if self.poller.is_exported() {
@@ -91,25 +86,36 @@ impl SharedEngine {
                 break;
             }
         }
-        self.note_copies(&engine);
+        has_moved
+    }
+
+    /// Asks for copies that are under way, in a call that began at this time. Returns whether
+    /// anything moved.
+    fn await_copies(&self, began: Instant) -> bool {
+        let longest = Duration::from_micros(self.copy_spin_us.load(Ordering::Relaxed).into());
+        let (mut has_moved, mut is_idle, mut polls) = (false, false, 0);
+        while self.awaits_copies() && began.elapsed() < longest {
+            std::hint::spin_loop();
+            let have_finished = self.poll_copies();
+            has_moved |= have_finished;
+            polls += 1;
+            // A round costs as much as a few polls. What it begins is copied with the rest.
+            let is_due = have_finished || (!is_idle && polls % POLLS_PER_ROUND == 0);
+            if is_due && self.awaits_copies() {
+                is_idle = !self.progress_at(Instant::now());
+                has_moved |= !is_idle;
+            }
+        }
         has_moved
     }
 
     /// Goes on with what waited for copies that have finished. Returns whether any has.
     fn poll_copies(&self) -> bool {
-        let Ok(mut engine) = self.engine() else { return false };
-        let has_finished = engine.poll_unpacks(Instant::now());
-        self.note_copies(&engine);
-        has_finished
+        self.engine().is_ok_and(|mut engine| engine.poll_unpacks(Instant::now()))
     }
 
     fn awaits_copies(&self) -> bool {
         self.copies_on_link.load(Ordering::Relaxed)
-    }
-
-    fn note_copies(&self, engine: &Engine) {
-        let copies = engine.resources.ledger.link_buffers.are_taken();
-        self.copies_on_link.store(copies, Ordering::Relaxed);
     }
 
     /// Records that a worker has finished something, for this peer or for any. Where no thread

@@ -45,6 +45,7 @@ use crate::engine::Engine;
 use crate::engine::inbox::{Inbox, PostTarget};
 use crate::engine::meeting::device_context::DeviceContext;
 use crate::error::{Error, Result};
+use crate::peer::resources::Resources;
 use crate::reactor::poller::Poller;
 use crate::settings::SessionOptions;
 use crate::transfer::Post;
@@ -65,7 +66,7 @@ pub(crate) struct SharedEngine {
     lead: Mutex<LeaderState>,
     pub(super) query_rate: QueryRate,
     pub(super) waiters: Waiters,
-    /// Whether the last round has left copies between the link and a GPU under way.
+    /// Whether copies between the link and a GPU are under way.
     pub(super) copies_on_link: AtomicBool,
     /// Longest time for which a call goes on for such copies, in µs.
     pub(super) copy_spin_us: AtomicU32,
@@ -249,6 +250,9 @@ impl DerefMut for EngineGuard<'_> {
 
 impl Drop for EngineGuard<'_> {
     fn drop(&mut self) {
+        let Resources { ledger, batch, .. } = &self.engine.resources;
+        let copies = ledger.link_buffers.are_taken() && (batch.is_unpacking() || batch.has_more());
+        self.shared.copies_on_link.store(copies, Ordering::Relaxed);
         if self.engine.wants_round() {
             self.shared.poller.wake();
         }

@@ -197,7 +197,7 @@ fn a_call_that_makes_progress_goes_on_for_a_moment_while_it_copies() {
     write.post(Some(b"sent")).expect("it is up");
     assert_eq!(polls(), 1, "its post has asked");
     left.progress();
-    assert_eq!(polls(), 2, "a session that does not spin asks once");
+    assert_eq!(polls(), 3, "a session that does not spin asks before its round, and in it");
     left.shared.copy_spin_us.store(PATIENCE.as_micros() as u32, Ordering::Relaxed);
     std::thread::scope(|scope| {
         scope.spawn(|| {
