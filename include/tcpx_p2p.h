@@ -2223,9 +2223,10 @@ tcpx_status tcpx_session_disconnect(struct tcpx_session session, const char *pee
 
 /**
  * Makes one round of progress over every peer and transfer. While a short message is copied from
- * or to memory of a GPU, further rounds follow for up to 20 us, or TCPX_SPIN_US if that is less.
+ * or to memory of a GPU, the call goes on for up to 20 us, or TCPX_SPIN_US if that is less.
  *
- * `out_moved`, which may be NULL, gets whether anything moved.
+ * `out_moved`, which may be NULL, gets whether anything moved. With `group` 1 a call in which
+ * something moves may leave out all devices but one; the next call asks every one.
  *
  * Errors: `TCPX_ERR_HANDLE`. Transfers report the failures of peers and operations. Any thread;
  * does not block beyond the round itself.

@@ -28,7 +28,7 @@ use super::tls::Credentials;
 use crate::error::{Error, Result};
 use crate::plugin::nics::SessionNics;
 use crate::settings::SessionOptions;
-use crate::transfer::link_buffers::LINK_BUFFER_BYTES;
+use crate::transfer::link_buffers::LINK_DEVICE_BYTES;
 
 /// Link to a peer that has proven itself, and what its hello and this end's come to.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ fn eager_offer(options: &SessionOptions) -> EagerOffer {
     EagerOffer {
         bytes: options.eager_bytes,
         buffer_bytes: options.eager_buffer_bytes,
-        device_bytes: if options.gpu.is_some() { LINK_BUFFER_BYTES } else { ANY_LENGTH },
+        device_bytes: if options.gpu.is_some() { LINK_DEVICE_BYTES } else { ANY_LENGTH },
         access_bytes: options.link_bytes.bytes(processors),
     }
 }

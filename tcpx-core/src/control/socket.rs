@@ -206,6 +206,11 @@ impl LinkSocket {
         self.send_payload([bytes, Source::of(note)]);
     }
 
+    /// Sends further bytes of the frame that was sent last, and a note.
+    pub(crate) fn send_more(&mut self, payload: [&[u8]; 2]) {
+        self.send_payload(payload.map(Source::of));
+    }
+
     fn send_payload(&mut self, payload: [Source<'_>; 2]) {
         let bytes: usize = payload.iter().map(Source::len).sum();
         if self.is_encrypted() || bytes <= COPIED_BYTES {

@@ -16,7 +16,6 @@ use tcpx_unpack::UnpackError;
 use super::comm_setup::CommSetup;
 use super::connection::Connection;
 use super::deferred_failure::DeferredFailure;
-use super::link_copy::is_copied;
 use super::resources::{Ledger, Resources};
 use super::{ConnectionState, Peer};
 use crate::control::connector::ReachedPeer;
@@ -84,14 +83,23 @@ impl Connection {
 
     fn read_link(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         // The program copies exported memory without the lock: no request may begin with it.
-        if cx.ledger.exports.is_any_copied() || self.is_copying() {
+        if cx.ledger.exports.is_any_copied() {
             return Ok(false);
         }
         self.link.begin_round();
         let mut moved = false;
         for _ in 0..READS_PER_ROUND {
-            if self.protocol.is_round_spent() || self.is_copying() || !self.read_once(now, cx)? {
+            if self.protocol.is_round_spent() || !self.may_read_link() {
                 break;
+            }
+            match self.read_once(now, cx) {
+                Ok(true) => {}
+                // What came before the end of the link is put in place before that is known.
+                Err(_) if self.is_copying() => break,
+                unread => {
+                    unread?;
+                    break;
+                }
             }
             moved = true;
             self.protocol.handle_received(self.link.received_at);
@@ -117,7 +125,6 @@ impl Connection {
     fn read_once(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         if let Some(chunk) = self.link.chunk_to_read()
             && let Some(place) = self.protocol.place_of(chunk)
-            && !is_copied(cx, place.memory(), place.bytes())
         {
             return self.read_chunk(chunk, &place, now, cx);
         }
@@ -204,7 +211,10 @@ impl Connection {
             if let AfterCopy::Send { frame, note } = &next {
                 let sent = copy.as_ref().map(LinkCopy::bytes).unwrap_or_default();
                 let payload = [sent, note.as_deref().unwrap_or_default()];
-                self.link.send_with_payload(frame, payload);
+                match frame {
+                    Some(frame) => self.link.send_with_payload(frame, payload),
+                    None => self.link.send_more(payload),
+                }
             }
             if let Some(copy) = copy {
                 cx.ledger.link_buffers.give_back(copy.into_buffer());

@@ -17,11 +17,12 @@ use tcpx_protocol::plans::plan::{Member, chunk_count};
 use tcpx_protocol::types::{PreparedKey, RegistrationKey, TransferKey};
 
 use super::connection::Connection;
-use super::link_copy::is_copied;
+use super::link_copy::{is_copied, take_buffer};
 use super::resources::{Ledger, Resources};
 use super::{ConnectionState, Peer};
 use crate::control::shared_bytes::{Place, Source};
 use crate::error::{Error, MemoryUnavailable, Result};
+use crate::transfer::link_buffers::LINK_BUFFER_BYTES;
 use crate::transfer::link_copies::AfterCopy;
 
 impl Connection {
@@ -60,7 +61,8 @@ impl Connection {
         }
     }
 
-    /// Reads bytes of a chunk to their place. Returns whether any came.
+    /// Reads bytes of a chunk to their place, or to a buffer from which they are copied there.
+    /// Returns whether any came.
     pub(super) fn read_chunk(
         &mut self,
         chunk: LinkChunk,
@@ -68,6 +70,9 @@ impl Connection {
         now: Instant,
         cx: &mut Resources,
     ) -> Result<bool> {
+        if is_copied(cx, place.memory(), place.bytes()) {
+            return self.read_chunk_to_buffer(chunk, place, now, cx);
+        }
         // SAFETY: as where the bytes of a chunk are copied in place: the protocol has just said
         // that they belong here. They are used no more when the read returns.
         let places = place.iter().map(|piece| unsafe { Place::at(piece.address, piece.bytes) });
@@ -81,6 +86,35 @@ impl Connection {
         if let Landing::Pieces { transfer, range, .. } = landing {
             self.count_link_bytes(transfer, &range, &mut cx.ledger);
         }
+        Ok(true)
+    }
+
+    fn read_chunk_to_buffer(
+        &mut self,
+        chunk: LinkChunk,
+        place: &PieceRange,
+        now: Instant,
+        cx: &mut Resources,
+    ) -> Result<bool> {
+        let buffer = take_buffer(cx)?;
+        // SAFETY: the buffer was idle, or is new: no copy uses it. Its memory stays until the
+        // session ends, and the place is used no more when the read returns.
+        let room = unsafe { Place::at(buffer.address(), place.bytes().min(LINK_BUFFER_BYTES)) };
+        let came = self.link.read_chunk([room].into_iter(), now);
+        let landing = came.map(|bytes| match bytes {
+            0 => Landing::Nowhere,
+            bytes => {
+                let frame = Frame::LinkChunk(LinkChunk { bytes, ..chunk });
+                self.protocol.handle_frame(frame, &mut cx.ledger.exports)
+            }
+        });
+        // The chunk has a place, so it is neither refused nor a breach.
+        let Ok(Landing::Pieces { transfer, range, .. }) = landing else {
+            cx.ledger.link_buffers.give_back(buffer);
+            return landing.map(|_| false).map_err(|error| self.link_error(error));
+        };
+        self.count_link_bytes(transfer, &range, &mut cx.ledger);
+        self.copy_buffer_up(buffer, &range, cx);
         Ok(true)
     }
 

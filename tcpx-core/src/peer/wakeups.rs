@@ -51,7 +51,7 @@ impl Connection {
         let is_losing = self.is_losing();
         let awaits_worker = self.protocol.is_setting_up() || self.closing.is_some() || is_losing;
         let mut wants = Attention {
-            again: (self.link.has_more() && !self.is_copying())
+            again: (self.link.has_more() && self.may_read_link())
                 || self.protocol.is_withdrawing()
                 || self.protocol.awaits_round()
                 || !self.finished.is_empty()

@@ -216,7 +216,7 @@ mod tests {
         };
         assert_eq!(path(u64::MAX, u64::MAX), "control link");
         assert_eq!(path(1 << 20, u64::MAX), "control link up to 1048576 bytes, or channels");
-        assert_eq!(path(1 << 20, 65_536), "control link up to 65536 bytes, or channels");
+        assert_eq!(path(1 << 20, 262_144), "control link up to 262144 bytes, or channels");
         assert_eq!(path(u64::MAX, 0), "channels");
         assert_eq!(OneSidedPath::new(&EagerTerms::OFF), OneSidedPath::Channels);
     }

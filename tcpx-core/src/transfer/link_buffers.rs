@@ -10,9 +10,12 @@ use crate::error::Result;
 use crate::memory::device_memory::DeviceMemory;
 use crate::plugin::registrations::Registrations;
 
-/// Bytes of a buffer, and so of the longest message on the link to or from memory of a GPU. Beyond
-/// it, channels are faster: they copy and send parts at the same time.
+/// Bytes of a buffer. What is longer goes through several.
 pub(crate) const LINK_BUFFER_BYTES: u64 = 64 << 10;
+/// Most bytes of reads or writes of a GPU's memory that are on the link at a time. Beyond it,
+/// channels are as fast, and faster where much is under way: they copy and send parts at the same
+/// time (docs/benchmarks/2026-11-29-gpu-link-chunks.md).
+pub(crate) const LINK_DEVICE_BYTES: u64 = 4 * LINK_BUFFER_BYTES;
 /// Number of buffers that are made at once: to pin memory takes much longer than a copy.
 const BUFFERS_AT_ONCE: u64 = 16;
 

@@ -11,7 +11,8 @@ use tcpx_protocol::peer::action::Action;
 use super::batch::BatchNumber;
 use super::link_buffers::{LinkBuffer, LinkBuffers};
 
-/// Largest number of copies of a peer that are under way: 1 MiB of pinned memory.
+/// Number of copies of a peer under way from which no others begin: 1 MiB of pinned memory. One
+/// chunk may make it a few more.
 const MOST_COPIES: usize = 16;
 /// Largest number of entries of a peer's queue, with those that need no copy.
 const MOST_ENTRIES: usize = 64;
@@ -60,8 +61,8 @@ impl LinkCopy {
 /// Work that waits for a copy.
 #[derive(Debug)]
 pub(crate) enum AfterCopy {
-    /// Send the frame, the bytes and a note.
-    Send { frame: Frame, note: Option<Arc<[u8]>> },
+    /// Send the frame, the bytes and a note. Bytes without a frame follow those before them.
+    Send { frame: Option<Frame>, note: Option<Arc<[u8]>> },
     /// Pass on the note that came behind the bytes.
     Publish(Option<Vec<u8>>),
     /// Execute what followed.

@@ -12,11 +12,13 @@ use super::lingering::{BackendControls, close_at_last, hang};
 use super::{connected, patient, soft, take_turns, uses};
 use crate::settings::LinkBytes;
 use crate::{
-    Error, ExportOptions, MemoryId, MemoryRange, Operation, OperationKind, OperationStatus, Post,
-    RemoteAccess, RemoteRange, Session, Transfer,
+    Encryption, Error, ExportOptions, MemoryId, MemoryRange, Operation, OperationKind,
+    OperationStatus, Post, RemoteAccess, RemoteRange, Session, Transfer,
 };
 
 const BYTES: u64 = 900;
+/// Bytes of an operation that goes through several buffers.
+const LONG_BYTES: u64 = 300_000;
 
 /// Two sessions whose CPU reaches no device memory, each with an area of it.
 struct Ends {
@@ -26,14 +28,18 @@ struct Ends {
 
 impl Ends {
     fn new(options: crate::SessionOptions) -> Self {
-        let sessions = connected(options.link_bytes(LinkBytes::Most(4096)));
+        Self::with_areas(options.link_bytes(LinkBytes::Most(4096)), 2 * BYTES)
+    }
+
+    fn with_areas(options: crate::SessionOptions, bytes: u64) -> Self {
+        let sessions = connected(options);
         for session in &sessions {
             session.shared.engine().expect("no fork").copy_on_link();
         }
         let areas = [0, 1].map(|end: usize| {
-            let area =
-                sessions[end].allocate(2 * BYTES, MemoryType::Device).expect("there is room");
-            sessions[end].write_memory(area, 0, &content(end as u8)).expect("nothing uses it");
+            let area = sessions[end].allocate(bytes, MemoryType::Device).expect("there is room");
+            let content = content_of(bytes, end as u8);
+            sessions[end].write_memory(area, 0, &content).expect("nothing uses it");
             area
         });
         Self { sessions, areas }
@@ -41,10 +47,15 @@ impl Ends {
 
     /// Returns an operation of left on three pieces of each area, apart at both ends.
     fn operation(&self, kind: OperationKind) -> Operation {
+        self.operation_of(kind, BYTES)
+    }
+
+    /// Returns such an operation of this many bytes, with room for twice as many in each area.
+    fn operation_of(&self, kind: OperationKind, bytes: u64) -> Operation {
         let [left, right] = &self.sessions;
         let options = ExportOptions::new(RemoteAccess::ReadWrite);
         let key = right.export(self.areas[1], options).expect("it is registered");
-        let bytes = BYTES / 3;
+        let bytes = bytes / 3;
         let local =
             [4, 0, 2].map(|at| MemoryRange { memory: self.areas[0], offset: at * bytes, bytes });
         let remote = [1, 5, 3].map(|at| RemoteRange { key: &key, offset: at * bytes, bytes });
@@ -65,7 +76,11 @@ impl Ends {
     }
 
     fn read(&self, end: usize) -> Vec<u8> {
-        let mut bytes = vec![0; 2 * BYTES as usize];
+        self.read_first(end, 2 * BYTES)
+    }
+
+    fn read_first(&self, end: usize, bytes: u64) -> Vec<u8> {
+        let mut bytes = vec![0; bytes as usize];
         self.sessions[end].read_memory(self.areas[end], 0, &mut bytes).expect("nothing uses it");
         bytes
     }
@@ -76,7 +91,11 @@ impl Ends {
 }
 
 fn content(seed: u8) -> Vec<u8> {
-    (0..2 * BYTES).map(|at| (at % 251) as u8 ^ (seed + 1)).collect()
+    content_of(2 * BYTES, seed)
+}
+
+fn content_of(bytes: u64, seed: u8) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8 ^ (seed + 1)).collect()
 }
 
 fn is_done(operation: &Operation) -> bool {
@@ -92,7 +111,8 @@ fn notes(session: &Session) -> Vec<Vec<u8>> {
 
 /// Returns the content of `to` after its pieces of an [`operation`](Ends::operation) were replaced.
 fn moved([from, to]: [Vec<u8>; 2], pieces: [(usize, usize); 3]) -> Vec<u8> {
-    let (mut moved, bytes) = (to, BYTES as usize / 3);
+    let bytes = to.len() / 6;
+    let mut moved = to;
     for (at, into) in pieces {
         moved[into * bytes..][..bytes].copy_from_slice(&from[at * bytes..][..bytes]);
     }
@@ -129,6 +149,65 @@ fn messages_writes_and_reads_are_copied_at_both_ends() {
     assert_eq!(ends.read(1)[..BYTES as usize], before[..BYTES as usize]);
     assert_eq!(jobs(), [7, 7]);
     assert_eq!(ends.sessions[1].stats().peers[0].eager_received.messages, 1, "no channel moved it");
+}
+
+#[test]
+fn what_is_longer_than_a_buffer_goes_through_several() {
+    for encryption in [Encryption::Off, Encryption::Require] {
+        let options = soft().channels(1).link_bytes(LinkBytes::Most(1 << 20));
+        let ends = Ends::with_areas(options.encryption(encryption), 2 * LONG_BYTES);
+        let gpus = ends.all().map(hang);
+        let write = ends.operation_of(OperationKind::Write, LONG_BYTES);
+        write.post(Some(b"written")).expect("it is up");
+        gpus[0].hangs.store(false, Ordering::Relaxed);
+        // The second part of a chunk is read while the first one is copied.
+        let is_read_on = || gpus[1].submitted.load(Ordering::Relaxed) > 3;
+        let is_clear = encryption == Encryption::Off;
+        take_turns(&ends.all(), "it is read on", || is_read_on() || !is_clear);
+        assert!(notes(&ends.sessions[1]).is_empty());
+        gpus[1].hangs.store(false, Ordering::Relaxed);
+        let mut came = Vec::new();
+        take_turns(&ends.all(), "it is written", || {
+            came.extend(notes(&ends.sessions[1]));
+            is_done(&write) && !came.is_empty()
+        });
+        let [left, right] = [0, 1].map(|seed| content_of(2 * LONG_BYTES, seed));
+        let written = moved([left.clone(), right], THERE);
+        assert_eq!(ends.read_first(1, 2 * LONG_BYTES), written);
+
+        let read = ends.operation_of(OperationKind::Read, LONG_BYTES);
+        read.post(None).expect("it is up");
+        take_turns(&ends.all(), "it is read", || is_done(&read));
+        assert_eq!(ends.read_first(0, 2 * LONG_BYTES), left);
+        let stats = &ends.sessions[0].stats().peers[0].one_sided;
+        assert_eq!(stats.link_bytes_sent, LONG_BYTES, "no channel moved it");
+    }
+}
+
+#[test]
+fn what_came_before_the_end_of_the_link_is_put_in_place() {
+    let options = soft().channels(1).link_bytes(LinkBytes::Most(1 << 20));
+    let ends = Ends::with_areas(options, 2 * LONG_BYTES);
+    let [left, right] = ends.all();
+    let gpus = ends.all().map(hang);
+    let first = ends.operation_of(OperationKind::Write, BYTES);
+    first.post(Some(b"first")).expect("it is up");
+    let second = ends.operation_of(OperationKind::Write, LONG_BYTES);
+    second.post(None).expect("it is up");
+    gpus[0].hangs.store(false, Ordering::Relaxed);
+    take_turns(&ends.all(), "the second is read", || gpus[1].submitted.load(Ordering::Relaxed) > 3);
+    let key = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
+    left.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
+    for _ in 0..100 {
+        right.progress();
+    }
+    gpus[1].hangs.store(false, Ordering::Relaxed);
+    let mut came = Vec::new();
+    take_turns(&[right], "the first is passed on", || {
+        came.extend(notes(right));
+        !came.is_empty()
+    });
+    assert_eq!(came, [b"first".to_vec()]);
 }
 
 #[test]

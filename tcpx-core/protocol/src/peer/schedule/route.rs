@@ -8,12 +8,13 @@
 //! ```
 //!
 //! The CPU moves what travels on the link, and has to reach the memory at both ends. Only what is
-//! short is copied for it. What is longer than a few pages saves the wait for a grant there, and
+//! short, or of few pieces, is copied for it: a list of many is faster over channels, where it is
+//! gathered. What is longer than a few pages saves the wait for a grant there, and
 //! takes the room of others: so both ends [agree](EagerTerms) on how much may be there at once.
 //! Ends that have channels of hardware agree on little.
 
 use super::tuning::Tuning;
-use crate::frames::eager_terms::EagerTerms;
+use crate::frames::eager_terms::{ANY_LENGTH, EagerTerms};
 use crate::types::MAX_EAGER_BYTES;
 
 /// Most messages of a batch that travel inline. More of them share chunks, which costs less for
@@ -21,6 +22,10 @@ use crate::types::MAX_EAGER_BYTES;
 pub(in super::super) const FEW: usize = 8;
 /// Most pieces that are moved inline: a request for them is a few bytes.
 const INLINE_PIECES: usize = 1024;
+/// Most bytes in memory of a GPU that travel on the link in pieces of any length.
+const COPIED_BYTES: u64 = 64 << 10;
+/// Least bytes of a piece, on average, where there are more.
+const COPIED_PIECE_BYTES: u64 = 16 << 10;
 
 /// Properties of a message that its route depends on.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +79,13 @@ pub(in super::super) fn route(
         Message::Access { bytes: 0, .. } => return Route::Inline,
         Message::Access { bytes, pieces, cost, note_bytes } => {
             let together = load.on_link.saturating_add(bytes);
-            if together <= longest && (terms.allows(bytes) || terms.allows_access(together)) {
+            let is_fit = longest == ANY_LENGTH
+                || bytes <= COPIED_BYTES
+                || bytes / COPIED_PIECE_BYTES >= pieces as u64;
+            if is_fit
+                && together <= longest
+                && (terms.allows(bytes) || terms.allows_access(together))
+            {
                 let most = link_room.min(MAX_EAGER_BYTES.into());
                 let is_short = bytes <= tuning.link_chunk_bytes
                     && bytes + u64::from(note_bytes) <= most
@@ -90,7 +101,7 @@ pub(in super::super) fn route(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frames::eager_terms::{ANY_LENGTH, EagerOffer};
+    use crate::frames::eager_terms::EagerOffer;
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -124,6 +135,7 @@ mod tests {
         let many = Message::Tagged { bytes: 64, together: FEW + 1 };
         let noted = Message::Access { bytes: 40 * KIB, pieces: 1, cost: 0, note_bytes: 32 << 10 };
         let scattered = |pieces| Message::Access { bytes: 4096, pieces, cost: 0, note_bytes: 0 };
+        let list = |bytes, pieces| Message::Access { bytes, pieces, cost: bytes, note_bytes: 0 };
         let costly = Message::Access { bytes: 4 * MIB, pieces: 9000, cost: 5 * MIB, note_bytes: 0 };
         let room = |link_room| Load { link_room, ..IDLE };
         let beside = |on_link| Load { on_link, ..IDLE };
@@ -154,6 +166,11 @@ mod tests {
             (any, IDLE, access(64), 63, max, channels(512 * KIB)),
             (any, IDLE, access(64), max, 64, Route::Inline),
             (any, beside(1), access(64), 64, max, channels(512 * KIB)),
+            (any, IDLE, list(64 * KIB, 5000), 256 * KIB, max, Route::Link),
+            (any, IDLE, list(96 * KIB, 6), 256 * KIB, max, Route::Link),
+            (any, IDLE, list(96 * KIB, 7), 256 * KIB, max, channels(64 * KIB)),
+            (any, IDLE, list(96 * KIB, 7), max, 256 * KIB, channels(64 * KIB)),
+            (any, IDLE, list(96 * KIB, 7), max, max, Route::Link),
             (few, IDLE, access(64 * KIB), max, max, Route::Link),
             (few, IDLE, access(65 * KIB), max, max, channels(64 * KIB)),
             (few, beside(5 * KIB), access(60 * KIB), max, max, channels(512 * KIB)),
