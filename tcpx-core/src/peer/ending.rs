@@ -110,8 +110,9 @@ impl Peer {
         record.errors += unfinished.len() as u64;
         let mut operations = Vec::new();
         for (_, message) in unfinished.drain() {
-            // The bytes of a write that is sent inline may be on their way to the link's buffer.
-            let is_copied = !link_buffers.is_empty() && message.state == State::AwaitsAnswer;
+            // The bytes of a write that is sent may still be on their way to the link's buffers.
+            let is_sent = matches!(message.state, State::AwaitsAnswer | State::Ending { .. });
+            let is_copied = !link_buffers.is_empty() && is_sent;
             if message.uses_memory() || is_copied {
                 operations.push(message);
                 continue;

@@ -83,6 +83,8 @@ impl Connection {
         (frame, note): (Frame, Option<Arc<[u8]>>),
         cx: &mut Resources,
     ) -> Result<()> {
+        // A GPU takes a batch of any length (`batch_bytes`): all buffers of a frame are copied
+        // before the first is sent, and nothing else comes between them on the link.
         let (mut frame, mut note) = (Some(frame), note);
         let mut fills = Fills::of(parts);
         while let Some((parts, bytes)) = fills.next() {

@@ -70,52 +70,45 @@ impl Connection {
         now: Instant,
         cx: &mut Resources,
     ) -> Result<bool> {
-        if is_copied(cx, place.memory(), place.bytes()) {
-            return self.read_chunk_to_buffer(chunk, place, now, cx);
+        let is_copied = is_copied(cx, place.memory(), place.bytes());
+        let buffer = is_copied.then(|| take_buffer(cx)).transpose()?;
+        let came = match &buffer {
+            Some(buffer) => {
+                let most = place.bytes().min(LINK_BUFFER_BYTES);
+                // SAFETY: the buffer was idle, or is new: no copy uses it. Its memory stays until
+                // the session ends, and the room is used no more when the read returns.
+                let room = unsafe { Place::at(buffer.address(), most) };
+                self.link.read_chunk(std::iter::once(room), now)
+            }
+            None => {
+                // SAFETY: as where the bytes of a chunk are copied in place: the protocol has just
+                // said that they belong here. They are used no more when the read returns.
+                let at = |piece: Piece| unsafe { Place::at(piece.address, piece.bytes) };
+                self.link.read_chunk(place.iter().map(at), now)
+            }
+        };
+        let range = match came {
+            Ok(bytes) if bytes > 0 => self.land_chunk(LinkChunk { bytes, ..chunk }, cx),
+            _ => None,
+        };
+        match (buffer, range) {
+            (Some(buffer), Some(range)) => self.copy_buffer_up(buffer, &range, cx),
+            (Some(buffer), None) => cx.ledger.link_buffers.give_back(buffer),
+            (None, _) => {}
         }
-        // SAFETY: as where the bytes of a chunk are copied in place: the protocol has just said
-        // that they belong here. They are used no more when the read returns.
-        let places = place.iter().map(|piece| unsafe { Place::at(piece.address, piece.bytes) });
-        let came = self.link.read_chunk(places, now).map_err(|error| self.link_error(error))?;
-        if came == 0 {
-            return Ok(false);
-        }
-        let frame = Frame::LinkChunk(LinkChunk { bytes: came, ..chunk });
-        let landing = self.protocol.handle_frame(frame, &mut cx.ledger.exports);
-        // The chunk has a place, so it is neither refused nor a breach.
-        if let Landing::Pieces { transfer, range, .. } = landing {
-            self.count_link_bytes(transfer, &range, &mut cx.ledger);
-        }
-        Ok(true)
+        came.map(|bytes| bytes > 0).map_err(|error| self.link_error(error))
     }
 
-    fn read_chunk_to_buffer(
-        &mut self,
-        chunk: LinkChunk,
-        place: &PieceRange,
-        now: Instant,
-        cx: &mut Resources,
-    ) -> Result<bool> {
-        let buffer = take_buffer(cx)?;
-        // SAFETY: the buffer was idle, or is new: no copy uses it. Its memory stays until the
-        // session ends, and the place is used no more when the read returns.
-        let room = unsafe { Place::at(buffer.address(), place.bytes().min(LINK_BUFFER_BYTES)) };
-        let came = self.link.read_chunk([room].into_iter(), now);
-        let landing = came.map(|bytes| match bytes {
-            0 => Landing::Nowhere,
-            bytes => {
-                let frame = Frame::LinkChunk(LinkChunk { bytes, ..chunk });
-                self.protocol.handle_frame(frame, &mut cx.ledger.exports)
+    /// Passes to the protocol that bytes of a chunk have come which have a place. Returns it.
+    fn land_chunk(&mut self, chunk: LinkChunk, cx: &mut Resources) -> Option<PieceRange> {
+        match self.protocol.handle_frame(Frame::LinkChunk(chunk), &mut cx.ledger.exports) {
+            Landing::Pieces { transfer, range, .. } => {
+                self.count_link_bytes(transfer, &range, &mut cx.ledger);
+                Some(range)
             }
-        });
-        // The chunk has a place, so it is neither refused nor a breach.
-        let Ok(Landing::Pieces { transfer, range, .. }) = landing else {
-            cx.ledger.link_buffers.give_back(buffer);
-            return landing.map(|_| false).map_err(|error| self.link_error(error));
-        };
-        self.count_link_bytes(transfer, &range, &mut cx.ledger);
-        self.copy_buffer_up(buffer, &range, cx);
-        Ok(true)
+            // The chunk has a place, so it is neither refused nor a breach.
+            _ => None,
+        }
     }
 
     /// Takes the last bytes that came, which are a notification. The program gets it behind what

@@ -339,6 +339,26 @@ fn memory_of_an_ended_peer_is_in_use_until_its_copy_has_finished() {
 }
 
 #[test]
+fn a_write_that_was_given_up_uses_its_memory_until_its_copy_has_finished() {
+    let options = soft().channels(1).link_bytes(LinkBytes::Most(10 * LONG_BYTES));
+    let ends = Ends::with_areas(options, 20 * LONG_BYTES);
+    let left = &ends.sessions[0];
+    let gpu = hang(left);
+    // More than may be copied at a time: some of it is withdrawn.
+    let write = ends.operation_of(OperationKind::Write, 10 * LONG_BYTES);
+    write.post(None).expect("it is up");
+    take_turns(&ends.all(), "it is copied", || gpu.submitted.load(Ordering::Relaxed) > 0);
+    write.cancel().expect("it is under way");
+    let key = left.shared.engine().expect("no fork").peer("right").expect("it is up").0;
+    left.shared.engine().expect("no fork").fail_peer(key, Error::Cancelled);
+    left.progress();
+    assert_eq!(uses(left, ends.areas[0]), 1);
+    gpu.hangs.store(false, Ordering::Relaxed);
+    take_turns(&[left], "it has finished", || uses(left, ends.areas[0]) == 0);
+    close_at_last(left);
+}
+
+#[test]
 fn a_copy_that_does_not_finish_ends_the_peer_and_then_the_operation() {
     let ends = Ends::new(soft().channels(1));
     let right = &ends.sessions[1];
