@@ -11,12 +11,12 @@ mod step;
 
 use std::mem::ManuallyDrop;
 
-use tcpx_cuda::{CudaError, CudaGpu, PinnedBuffer, Stream, is_host_memory};
+use tcpx_cuda::{CudaError, CudaGpu, MarkedStream, PinnedBuffer, is_host_memory};
 
 use self::step::{Step, steps};
 use crate::bounce_memo::BounceMemo;
 use crate::choice::Backend;
-use crate::completion::{Completions, is_over};
+use crate::copy_stream::CopyStream;
 use crate::error::UnpackError;
 use crate::extent::extents;
 use crate::job::{UnpackJob, check_all};
@@ -29,8 +29,7 @@ const STAGING_BYTES: u64 = 4 << 20;
 /// Backend that copies through pinned host memory.
 pub(crate) struct StagedUnpack {
     gpu: CudaGpu,
-    stream: Stream,
-    completions: Completions,
+    copies: CopyStream,
     /// Whether each bounce buffer is host memory.
     hosts: BounceMemo<bool>,
     /// Staging buffer, dropped by hand, and never while the GPU may still use it.
@@ -39,11 +38,9 @@ pub(crate) struct StagedUnpack {
 
 impl StagedUnpack {
     pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
-        let _entered = gpu.enter()?;
         Ok(Self {
             gpu: gpu.clone(),
-            stream: Stream::new(gpu)?,
-            completions: Completions::new(gpu)?,
+            copies: CopyStream::new(gpu)?,
             hosts: BounceMemo::new(),
             staging: ManuallyDrop::new(PinnedBuffer::new(gpu, STAGING_BYTES)?),
         })
@@ -71,7 +68,7 @@ pub(crate) fn is_host(
 /// The job is checked, its memories stay valid until the stream has done the copies, and every
 /// other use of the staging buffer is on the same stream.
 unsafe fn queue(
-    stream: &Stream,
+    stream: &mut MarkedStream,
     staging: &PinnedBuffer,
     job: &UnpackJob<'_>,
     is_host: bool,
@@ -103,10 +100,8 @@ impl Unpack for StagedUnpack {
 
     unsafe fn submit(&mut self, jobs: &[UnpackJob<'_>]) -> Result<Ticket, UnpackError> {
         check_all(jobs)?;
-        let _entered = self.gpu.enter()?;
-        let (gpu, stream, staging) = (&self.gpu, &self.stream, &self.staging);
-        let hosts = &mut self.hosts;
-        self.completions.submit(stream, || {
+        let (gpu, staging, hosts) = (&self.gpu, &self.staging, &mut self.hosts);
+        self.copies.submit(|stream| {
             let with_bytes = jobs.iter().enumerate().filter(|(_, job)| !job.descriptors.is_empty());
             for (index, job) in with_bytes {
                 let failed = |source| UnpackError::Copy { job: index, source };
@@ -120,13 +115,11 @@ impl Unpack for StagedUnpack {
     }
 
     fn poll(&mut self) -> Result<Ticket, UnpackError> {
-        let _entered = self.gpu.enter()?;
-        self.completions.poll()
+        self.copies.poll()
     }
 
     fn shutdown(&mut self) -> bool {
-        self.completions.stop();
-        is_over(&self.gpu, &self.stream)
+        self.copies.shutdown()
     }
 }
 

@@ -22,6 +22,14 @@ pub enum CudaError {
         /// Number of GPUs.
         count: u32,
     },
+    /// The driver is too old.
+    #[error("the driver is that of CUDA {}, and CUDA {} is needed", cuda(*.version), cuda(*.needed))]
+    OldDriver {
+        /// Newest CUDA version that the driver supports, as 1000 × major + 10 × minor.
+        version: u32,
+        /// The first that is enough.
+        needed: u32,
+    },
     /// The driver refused a call.
     #[error("{call} failed with {name} ({code})")]
     Call {
@@ -76,6 +84,11 @@ pub enum CudaError {
         /// Time waited, in milliseconds.
         waited_ms: u64,
     },
+}
+
+/// Returns the usual spelling of a CUDA version.
+fn cuda(version: u32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
 impl CudaError {

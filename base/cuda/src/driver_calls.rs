@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 
-/// Functions that queue copies and query them, and no others.
+/// Functions that queue copies and marks, and ask whether they have ended, and no others.
 pub const QUEUEING_CALLS: [&str; 6] = [
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
     "cuMemcpyAsync",
-    "cuEventRecord",
-    "cuEventQuery",
+    "cuStreamWriteValue32_v2",
+    "cuStreamQuery",
 ];
 
 /// Returns the functions called since [`driver_calls`] returned `before`, and the number of their

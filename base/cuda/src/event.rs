@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Events: marks in a stream that the host can query.
+//! Events: marks in a program's stream that the host can query.
 
 use std::ptr;
 
@@ -30,10 +30,6 @@ impl Event {
         // SAFETY: a context is current; the driver writes one event, which drop destroys.
         ok("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut raw, flags) })?;
         Ok(Self { gpu: gpu.clone(), raw })
-    }
-
-    pub(crate) fn raw(&self) -> CUevent {
-        self.raw
     }
 
     /// Records the event in a stream of the program's own: it is done when everything queued there

@@ -34,7 +34,7 @@
 //! nothing to poll yet. The memory of an abandoned copy cannot be released, since freeing it waits
 //! as well. These calls wait for the GPU's copy engine alone, on a stream of their own. The driver
 //! ends the wait with an error when the GPU is lost. They serve setup, and callers that request
-//! bytes. Code that moves chunks queues its copies on a [`Stream`] and queries an [`Event`].
+//! bytes. Code that moves chunks queues its copies on a [`MarkedStream`] and reads how far it is.
 
 mod access;
 mod device_buffer;
@@ -47,6 +47,7 @@ mod extent;
 mod gpu;
 #[cfg(any(test, feature = "test-gpu"))]
 mod held_stream;
+mod marked_stream;
 mod module;
 mod near_gpu;
 mod pinned_buffer;
@@ -71,6 +72,7 @@ pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, CurrentContext};
 #[cfg(any(test, feature = "test-gpu"))]
 pub use held_stream::HeldStream;
+pub use marked_stream::{Doubt, MarkedStream};
 pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
 #[cfg(any(test, feature = "test-gpu"))]

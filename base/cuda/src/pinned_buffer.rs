@@ -121,6 +121,12 @@ impl PinnedBuffer {
     }
 }
 
+impl AsRef<Self> for PinnedBuffer {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         let freed = self.gpu.enter().and_then(|_entered| {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use std::{slice, thread};
 
-use tcpx_cuda::{CudaGpu, DeviceBuffer, Event, PinnedBuffer, Stream};
+use tcpx_cuda::{CudaGpu, DeviceBuffer, MarkedStream, PinnedBuffer};
 
 use super::gpu::Result;
 use super::{SEVERAL, WARMUP};
@@ -66,8 +66,9 @@ pub(crate) fn micros(since: Instant) -> f64 {
 /// One end of a socket of the plain way.
 struct PlainSocket {
     socket: TcpStream,
-    stream: Stream,
-    copied: Vec<Event>,
+    stream: MarkedStream,
+    /// Marks behind the copies of the slots.
+    copied: [u64; SLOTS],
     pinned: PinnedBuffer,
     piece_bytes: usize,
 }
@@ -80,15 +81,15 @@ impl PlainSocket {
         socket.set_nodelay(true)?;
         Ok(Self {
             socket,
-            stream: Stream::new(gpu)?,
-            copied: (0..SLOTS).map(|_| Event::new(gpu)).collect::<std::result::Result<_, _>>()?,
+            stream: MarkedStream::new(gpu)?,
+            copied: [0; SLOTS],
             pinned: PinnedBuffer::new(gpu, (SLOTS * piece_bytes) as u64)?,
             piece_bytes,
         })
     }
 
-    fn wait_for_slot(&self, slot: usize) -> Result<()> {
-        while !self.copied[slot].is_done()? {
+    fn wait_for_slot(&mut self, slot: usize) -> Result<()> {
+        while self.stream.reached()? < self.copied[slot] {
             spin_loop();
         }
         Ok(())
@@ -104,15 +105,16 @@ impl PlainSocket {
     }
 
     /// Queues the copy of a slot, between it and GPU memory.
-    fn copy(&self, slot: usize, device: u64, bytes: usize, is_up: bool) -> Result<()> {
+    fn copy(&mut self, slot: usize, device: u64, bytes: usize, is_up: bool) -> Result<()> {
         let pinned = self.pinned.address() + (slot * self.piece_bytes) as u64;
         let (to, from) = if is_up { (device, pinned) } else { (pinned, device) };
-        // SAFETY: both ranges are this end's, and nothing uses them until the event is done.
+        // SAFETY: both ranges are this end's, and nothing uses them until the mark is reached.
         unsafe { self.stream.copy(to, from, bytes as u64) }?;
-        Ok(self.stream.record(&self.copied[slot])?)
+        self.copied[slot] = self.stream.mark()?;
+        Ok(())
     }
 
-    fn copy_down(&self, index: usize, memory: u64, pieces: Pieces<'_>) -> Result<()> {
+    fn copy_down(&mut self, index: usize, memory: u64, pieces: Pieces<'_>) -> Result<()> {
         let Some(&(offset, bytes)) = pieces.get(index) else { return Ok(()) };
         self.copy(index % SLOTS, memory + offset as u64, bytes, false)
     }

@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::{ptr, thread};
 
 use tcpx_cuda::{
-    CudaGpu, DeviceBuffer, Event, HeldStream, PinnedBuffer, RegisteredMemory, Stream,
-    allocation_end,
+    CudaGpu, DeviceBuffer, HeldStream, MarkedStream, PinnedBuffer, RegisteredMemory, allocation_end,
 };
 use tcpx_testkit::{PATIENCE, again, in_own_process, process, report_skip};
 use tcpx_tests::has_gpu;
@@ -68,20 +67,16 @@ fn a_stream_that_waits_keeps_memory_from_being_freed_and_no_other_stream() {
     let has_ended = || held.lock().expect("no panic").has_ended().expect("the GPU is well");
     assert!(!has_ended(), "it waits for its value");
 
-    let (stream, event) =
-        (Stream::new(&gpu).expect("a stream"), Event::new(&gpu).expect("an event"));
+    let mut stream = MarkedStream::new(&gpu).expect("a stream");
     {
         let _entered = gpu.enter().expect("the context");
         // SAFETY: both halves lie in the buffer, which is freed after the copy.
         unsafe { stream.copy(buffer.address() + 4096, buffer.address(), 4096) }.expect("it queues");
-        stream.record(&event).expect("it queues");
-        while !event.is_done().expect("the GPU is well") {
+        let mark = stream.mark().expect("it queues");
+        while stream.reached().expect("the GPU is well") < mark {
             thread::yield_now();
         }
-        // The mark is done a moment before its stream has put it away.
-        while !stream.is_idle().expect("the GPU is well") {
-            thread::yield_now();
-        }
+        assert!(stream.is_over());
     }
 
     thread::scope(|scope| {

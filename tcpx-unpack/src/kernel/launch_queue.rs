@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Module, PinnedBuffer, Stream};
+use tcpx_cuda::{CudaError, CudaGpu, DeviceBuffer, Doubt, Module, PinnedBuffer, Stream};
 
 use super::image::{BY_VALUE, FROM_MEMORY, IMAGES};
 use super::launch::{
@@ -22,7 +22,6 @@ use super::regular;
 use super::ring::{Reservation, Ring};
 use super::staging::{Plan, plan};
 use super::tile::{self, Tile, Tiles};
-use crate::completion::is_over;
 use crate::error::UnpackError;
 use crate::extent::extents;
 use crate::job::{FragmentStats, UnpackJob};
@@ -37,9 +36,6 @@ const STALL_LIMIT: Duration = Duration::from_secs(10);
 /// Device memory for bounce buffers that the kernel cannot read, allocated for the first such
 /// buffer.
 const STAGING_BYTES: u64 = 16 << 20;
-/// Time without progress after which the driver is asked, which takes 1 µs. A failed launch never
-/// reports.
-const DOUBT_AFTER: Duration = Duration::from_millis(1);
 
 /// Resources of launches in flight. They are leaked, not freed, when the launches don't end.
 struct LaunchResources {
@@ -66,8 +62,7 @@ pub(super) struct LaunchQueue {
     in_flight: VecDeque<InFlight>,
     submitted: u64,
     finished: u64,
-    /// Time at which poll first found nothing new.
-    quiet_since: Option<Instant>,
+    doubt: Doubt,
     failure: Option<UnpackError>,
 }
 
@@ -95,7 +90,7 @@ impl LaunchQueue {
             in_flight: VecDeque::with_capacity(1024),
             submitted: 0,
             finished: 0,
-            quiet_since: None,
+            doubt: Doubt::default(),
             failure: None,
         })
     }
@@ -319,10 +314,7 @@ impl LaunchQueue {
         {
             self.retire_oldest();
         }
-        if self.finished != before || self.in_flight.is_empty() {
-            self.quiet_since = None;
-        } else if self.quiet_since.get_or_insert_with(Instant::now).elapsed() > DOUBT_AFTER {
-            self.quiet_since = None;
+        if self.doubt.is_due(self.finished == before && !self.in_flight.is_empty()) {
             self.ask_driver()?;
         }
         Ok(Ticket::new(self.finished))
@@ -367,7 +359,7 @@ impl LaunchQueue {
     /// Refuses all later launches. Returns true when nothing is in flight.
     pub(super) fn shutdown(&mut self) -> bool {
         self.failure.get_or_insert(UnpackError::ShutDown);
-        self.streams.iter().all(|stream| is_over(&self.gpu, stream))
+        self.streams.iter().all(Stream::is_over)
     }
 }
 

@@ -87,10 +87,10 @@ CUDA_DRIVER_NOT_LOADED = 222 FatalForPlugin "the NVIDIA kernel driver is not loa
     cure ["modprobe nvidia", "nvidia-smi"]
     source "plugin 3.1.9, run"
 CUDA_DRIVER_OLD = 223 Warning "the NVIDIA driver is older than 535"
-    symptom "the unpack kernel is not used"
-    cause "the unpack kernel's PTX needs driver 535 or newer; copies are used instead"
+    symptom "the unpack kernel is not used; with a driver older than 525, sessions of a GPU are refused"
+    cause "the unpack kernel's PTX needs driver 535 or newer, and copies are used instead; a stream that reports the end of its copies needs CUDA 12.0, driver 525"
     cure ["nvidia-smi --query-gpu=driver_version --format=csv", "# update the NVIDIA driver to the version that the TCPX release names"]
-    source "CUDA PTX ISA table"
+    source "CUDA PTX ISA table; CUDA driver API, stream memory operations"
 GPU_MISSING = 224 FatalForPlugin "there is no NVIDIA GPU"
     symptom "the process exits during plugin init"
     cause "the plugin needs a GPU even for host memory"

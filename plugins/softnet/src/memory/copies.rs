@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tcpx_cuda::Stream;
+use tcpx_cuda::{MarkedStream, PinnedBuffer};
 
+use super::pooled::Pooled;
 use crate::sync::AtomicU64;
 
 /// Totals of the copies of this process so far, over all comms.
@@ -71,15 +72,17 @@ impl BusyClock {
     }
 }
 
+/// Bytes of the word that says how far a stream of copies is.
+pub(super) const WORD_BYTES: u64 = size_of::<u32>() as u64;
+
 /// Time for which the end of a comm waits for copies that still run.
 pub(super) const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Waits until no copy of the stream reads or writes memory any more; returns false when this takes
 /// too long.
-pub(super) fn drain(stream: &Stream) -> bool {
+pub(super) fn drain(stream: &MarkedStream<Pooled<PinnedBuffer>>) -> bool {
     let start = Instant::now();
-    // An error means that the context is broken, and with it all queued work.
-    while matches!(stream.is_idle(), Ok(false)) {
+    while !stream.is_over() {
         if start.elapsed() > DRAIN_LIMIT {
             return false;
         }

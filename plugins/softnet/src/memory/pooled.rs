@@ -94,6 +94,12 @@ impl<B: GpuBuffer> Deref for Pooled<B> {
     }
 }
 
+impl<B: GpuBuffer> AsRef<B> for Pooled<B> {
+    fn as_ref(&self) -> &B {
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

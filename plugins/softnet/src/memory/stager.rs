@@ -11,9 +11,9 @@
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 
-use tcpx_cuda::{CudaError, CudaGpu, Event, PinnedBuffer, Stream};
+use tcpx_cuda::{CudaError, CudaGpu, MarkedStream, PinnedBuffer};
 
-use super::copies::{BusyClock, DOWN, drain};
+use super::copies::{BusyClock, DOWN, WORD_BYTES, drain};
 use super::piece::Piece;
 use super::pooled::Pooled;
 use crate::log;
@@ -39,7 +39,8 @@ pub(crate) struct Staged {
     pub(crate) offset: u32,
     /// Bytes of the chunk, in pinned memory.
     pub(crate) memory: Piece,
-    slot: usize,
+    /// Mark behind its copies.
+    mark: u64,
     /// Most copies that the chunk takes.
     copies: usize,
 }
@@ -48,18 +49,15 @@ pub(crate) struct Staged {
 #[derive(Debug)]
 pub(crate) struct Stager {
     gpu: CudaGpu,
-    stream: Stream,
+    stream: MarkedStream<Pooled<PinnedBuffer>>,
     /// Buffer of the slots. Leaked when a copy does not end.
     buffer: ManuallyDrop<Pooled<PinnedBuffer>>,
     slot_bytes: usize,
-    /// For each slot: end of its copy.
-    copied: Vec<Event>,
+    slots: usize,
     free: Vec<usize>,
     under_way: VecDeque<Staged>,
     /// Number of copies of those chunks.
     copies: usize,
-    /// Number of those chunks, from the front, that are known to be copied.
-    arrived: usize,
     clock: BusyClock,
     /// Whether a copy does not end.
     is_stuck: bool,
@@ -79,19 +77,17 @@ impl Stager {
     fn new(gpu: &CudaGpu, chunk_bytes: u32, all_bytes: usize) -> Result<Self, CudaError> {
         let slot_bytes = (chunk_bytes as usize).next_multiple_of(64);
         let slots = (all_bytes / slot_bytes).clamp(MIN_SLOTS, MAX_SLOTS);
-        let stream = Stream::new(gpu)?;
-        let copied = (0..slots).map(|_| Event::new(gpu)).collect::<Result<_, _>>()?;
+        let stream = MarkedStream::with_word(gpu, Pooled::new(gpu, WORD_BYTES)?)?;
         let buffer = Pooled::new(gpu, (slots * slot_bytes) as u64)?;
         Ok(Self {
             gpu: gpu.clone(),
             stream,
             buffer: ManuallyDrop::new(buffer),
             slot_bytes,
-            copied,
+            slots,
             free: (0..slots).rev().collect(),
             under_way: VecDeque::with_capacity(slots),
             copies: 0,
-            arrived: 0,
             clock: BusyClock::new(&DOWN),
             is_stuck: false,
         })
@@ -139,20 +135,20 @@ impl Stager {
         // SAFETY: the slot lies in the buffer and belongs to this chunk until `release`.
         let memory = unsafe { Piece::lent(start, bytes.min(self.slot_bytes)) };
         // After an error a part of the copy may be under way, so the slot is not used again.
-        self.queue(memory, sources, beside)?;
-        self.stream.record(&self.copied[slot])?;
+        let mark = self.queue(memory, sources, beside)?;
         self.copies += copies;
-        self.under_way.push_back(Staged { number, offset, memory, slot, copies });
+        self.under_way.push_back(Staged { number, offset, memory, mark, copies });
         Ok(true)
     }
 
     /// Copies what the processor can read, and queues copies of the rest: one copy for neighbours.
+    /// Returns the mark behind them.
     fn queue(
         &mut self,
         memory: Piece,
         sources: &[Piece],
         beside: impl Fn(Piece) -> Option<Piece>,
-    ) -> Result<(), CudaError> {
+    ) -> Result<u64, CudaError> {
         let gpu = self.gpu.clone();
         let _entered = gpu.enter()?;
         let (mut at, mut run) = (0, (Piece::EMPTY, Piece::EMPTY));
@@ -168,7 +164,8 @@ impl Stager {
                 run = (to, source);
             }
         }
-        self.queue_run(run)
+        self.queue_run(run)?;
+        self.stream.mark()
     }
 
     /// Queues a copy to a part of a slot.
@@ -181,24 +178,20 @@ impl Stager {
         // - the source is lent until its request is done, which counts these bytes, or its comm is
         //   closed, which waits; or the source lies in a region of the process, which is never
         //   freed, and which no other user gets before the copy has ended;
-        // - the slot is free, and nothing reads it before the event says that the copy has ended.
+        // - the slot is free, and nothing reads it before the mark behind the copy is reached.
         unsafe { self.stream.copy(to.address() as u64, from.address() as u64, bytes as u64) }?;
         self.clock.started(bytes);
         Ok(())
     }
 
-    /// Returns the oldest chunk, if its bytes are there. Looks at one copy among those that are not
-    /// known to have ended.
+    /// Returns the oldest chunk, if its bytes are there.
     pub(crate) fn ready(&mut self) -> Result<Option<Staged>, CudaError> {
-        if let Some(next) = self.under_way.get(self.arrived)
-            && self.copied[next.slot].is_done()?
-        {
-            self.arrived += 1;
-            if self.arrived == self.under_way.len() {
-                self.clock.idle();
-            }
+        let Some(oldest) = self.under_way.front() else { return Ok(None) };
+        let reached = self.stream.reached()?;
+        if self.stream.under_way() == 0 {
+            self.clock.idle();
         }
-        Ok(self.under_way.front().filter(|_| self.arrived > 0).copied())
+        Ok((oldest.mark <= reached).then_some(*oldest))
     }
 
     /// Returns the message of the oldest chunk.
@@ -211,7 +204,6 @@ impl Stager {
         if let Some(chunk) = self.under_way.pop_front() {
             self.copies -= chunk.copies;
         }
-        self.arrived = self.arrived.saturating_sub(1);
     }
 
     /// Ends the stager; returns whether no copy reads any memory any more.
@@ -224,7 +216,7 @@ impl Stager {
     /// this stager at all.
     pub(crate) fn release(&mut self, memory: Piece) {
         let start = self.buffer.as_ptr().addr();
-        let end = start + self.copied.len() * self.slot_bytes;
+        let end = start + self.slots * self.slot_bytes;
         if (start..end).contains(&memory.address()) {
             self.free.push((memory.address() - start) / self.slot_bytes);
         }

@@ -8,14 +8,15 @@
 
 use std::collections::VecDeque;
 
-use tcpx_cuda::{CudaError, CudaGpu, Event, Stream};
+use tcpx_cuda::{CudaError, CudaGpu, MarkedStream, PinnedBuffer};
 
-use super::copies::{BusyClock, UP, drain};
+use super::copies::{BusyClock, UP, WORD_BYTES, drain};
 use super::piece::Piece;
+use super::pooled::Pooled;
 use super::region::Region;
 
-/// Number of marks in the stream; when all are taken, the newest moves on instead.
-const EVENTS: usize = 64;
+/// Chunks for which there is room from the start.
+const UNDER_WAY: usize = 64;
 
 /// Chunk on its way up.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Upload {
     pub(crate) offset: u32,
     /// Pieces where the chunk lies, the same in both memories.
     pub(crate) pieces: Vec<Piece>,
-    /// Number of its mark among those that were made, from 0.
+    /// Mark behind its copies.
     mark: u64,
 }
 
@@ -34,12 +35,7 @@ pub(crate) struct Upload {
 #[derive(Debug)]
 pub(crate) struct Uploader {
     gpu: CudaGpu,
-    stream: Stream,
-    /// Events of the marks; mark m is event m mod 64.
-    marks: Vec<Event>,
-    made: u64,
-    /// Number of marks that were reached: all before this number.
-    reached: u64,
+    stream: MarkedStream<Pooled<PinnedBuffer>>,
     under_way: VecDeque<Upload>,
     clock: BusyClock,
 }
@@ -48,11 +44,8 @@ impl Uploader {
     pub(crate) fn new(gpu: &CudaGpu) -> Result<Self, CudaError> {
         Ok(Self {
             gpu: gpu.clone(),
-            stream: Stream::new(gpu)?,
-            marks: (0..EVENTS).map(|_| Event::new(gpu)).collect::<Result<_, _>>()?,
-            made: 0,
-            reached: 0,
-            under_way: VecDeque::with_capacity(EVENTS),
+            stream: MarkedStream::with_word(gpu, Pooled::new(gpu, WORD_BYTES)?)?,
+            under_way: VecDeque::with_capacity(UNDER_WAY),
             clock: BusyClock::new(&UP),
         })
     }
@@ -79,10 +72,7 @@ impl Uploader {
             unsafe { self.stream.copy(address, from.address() as u64, from.len() as u64) }?;
             self.clock.started(from.len());
         }
-        let all_taken = self.made - self.reached == EVENTS as u64;
-        let mark = if all_taken { self.made - 1 } else { self.made };
-        self.stream.record(&self.marks[(mark % EVENTS as u64) as usize])?;
-        self.made = mark + 1;
+        let mark = self.stream.mark()?;
         self.under_way.push_back(Upload { number, offset, pieces, mark });
         Ok(())
     }
@@ -90,11 +80,8 @@ impl Uploader {
     /// Returns the oldest chunk, once its bytes are on the GPU.
     pub(crate) fn take_done(&mut self) -> Result<Option<Upload>, CudaError> {
         let Some(oldest) = self.under_way.front() else { return Ok(None) };
-        if oldest.mark >= self.reached {
-            if !self.marks[(oldest.mark % EVENTS as u64) as usize].is_done()? {
-                return Ok(None);
-            }
-            self.reached = oldest.mark + 1;
+        if oldest.mark > self.stream.reached()? {
+            return Ok(None);
         }
         let upload = self.under_way.pop_front();
         if self.under_way.is_empty() {
@@ -122,9 +109,9 @@ mod tests {
     use crate::memory::copies::DRAIN_LIMIT;
 
     #[test]
-    fn more_chunks_than_marks_arrive_whole_and_in_order() {
+    fn chunks_arrive_whole_and_in_order() {
         let Some(gpu) = tcpx_cuda::test_gpu() else { return };
-        const CHUNKS: usize = 5 * EVENTS;
+        const CHUNKS: usize = 5 * UNDER_WAY;
         let region = Region::on_gpu(&gpu, CHUNKS * 4096).expect("there is room");
         let mut uploader = Uploader::new(&gpu).expect("it opens");
         for chunk in 0..CHUNKS {
