@@ -58,10 +58,7 @@ impl PeerProtocol {
     pub(super) fn plan_next(&mut self) -> Option<Action> {
         loop {
             let turn = self.cx.schedule.turn()?;
-            if turn != Turn::Short && self.cx.schedule.is_quiet() {
-                // Sockets and threads that were used a moment ago are faster than those that rest.
-                self.cx.schedule.channels.rewind();
-            }
+            self.cx.schedule.channels.rewind_if_idle();
             let front = *self.cx.schedule.queue(turn).front()?;
             let op = match front {
                 Waiting::Send(matched) if !self.cx.schedule.is_cut(turn, matched.member.bytes) => {

@@ -131,11 +131,6 @@ impl Schedule {
         Some(if is_long { Turn::Long } else { Turn::Medium })
     }
 
-    /// Returns whether nothing of medium and long messages is on its way.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.under_way == 0
-    }
-
     /// Returns the messages of this turn.
     #[inline]
     pub(super) fn queue(&mut self, turn: Turn) -> &mut Coalescer {

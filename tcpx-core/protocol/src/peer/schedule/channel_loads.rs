@@ -117,9 +117,12 @@ impl ChannelLoads {
         }
     }
 
-    /// Notes that the channels have rested. Begins with the first channel again, among those with
-    /// the least to send.
-    pub(in super::super) fn rewind(&mut self) {
+    /// Begins with the first channel again, among those with the least to send, if all have rested:
+    /// its sockets and threads were used last, and are faster than those that rest longer.
+    pub(in super::super) fn rewind_if_idle(&mut self) {
+        if self.channels.iter().any(|channel| channel.bytes > 0) {
+            return;
+        }
         self.next = self.open.behind(0, 0);
         self.seen = 0;
         for channel in &mut self.channels {

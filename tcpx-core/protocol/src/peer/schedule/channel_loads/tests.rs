@@ -179,7 +179,7 @@ fn percent(rates: &[u64], (messages, bytes): (u64, u64), rounds: u64) -> [u64; 2
     let [mut steps, mut over_first] = [0; 2];
     for round in 0..rounds {
         let (mut left, mut under_way) = (vec![bytes; messages as usize], 0);
-        loads.rewind();
+        loads.rewind_if_idle();
         loop {
             while under_way < 4 * rates.len() as u64 * u64::from(CHUNK)
                 && let Some(at) = left.iter().position(|left| *left > 0)
@@ -275,4 +275,18 @@ fn nics_of_one_speed_are_dealt_to_in_turns() {
             assert!(reached as f64 >= 90.0 * even, "{channels}, {message:?}: {reached} percent");
         }
     }
+}
+
+#[test]
+fn what_is_sent_alone_goes_to_the_channel_that_was_used_last() {
+    let mut loads = as_fast(4);
+    let mut next = |finished: &[u16]| {
+        finished.iter().for_each(|channel| loads.finished(Some(*channel), 1000));
+        loads.rewind_if_idle();
+        deal(&mut loads, 1000)
+    };
+    assert_eq!([next(&[]), next(&[0]), next(&[0])], [0, 0, 0]);
+    // Not alone: by turns.
+    assert_eq!([next(&[]), next(&[0]), next(&[])], [1, 2, 3]);
+    assert_eq!(next(&[1, 2, 3]), 0);
 }
