@@ -142,7 +142,7 @@ fn a_notification_waits_for_bytes_whose_sockets_rest() {
 #[ignore = "deep: many times"]
 fn a_notification_waits_for_bytes_whatever_rests() {
     in_own_process!("TCPX_SOFT_SHAPE" = "all", "TCPX_SOFT_SEED" = "2");
-    written_while_lanes_rest(250);
+    written_while_lanes_rest(80);
 }
 
 /// The next bytes, or the frame where the next chunks belong, are held on the link.

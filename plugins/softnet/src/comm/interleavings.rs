@@ -24,7 +24,7 @@ use crate::sync::thread;
 /// Orders of each scenario in each run of the tests.
 const FEW: usize = 20;
 /// Orders in a deep run. TCPX_TEST_INTERLEAVINGS asks for others.
-const MANY: usize = 400;
+const MANY: usize = 100;
 /// Messages on the control socket, in a few chunks, and in more than a lane takes.
 const MESSAGES: [u32; 4] = [16, 300, 3000, 100];
 const CHUNK_BYTES: u32 = 64;
@@ -207,7 +207,7 @@ fn callers_that_sleep_exchange_all_messages() {
 }
 
 #[test]
-#[ignore = "deep: 6,400 orders"]
+#[ignore = "deep: 1,600 orders"]
 fn callers_that_sleep_exchange_all_messages_in_any_of_many_orders() {
     explore_all(many(MANY));
 }

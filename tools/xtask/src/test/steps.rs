@@ -114,7 +114,7 @@ pub(super) const STEPS: &[TestStep] = &[
         "fuzz",
         Tier::Deep,
         "each fuzz target for a moment",
-        "tools/scripts/fuzz.sh 10",
+        "tools/scripts/fuzz.sh 5",
     )),
     step(
         "aarch64",

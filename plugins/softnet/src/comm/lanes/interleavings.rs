@@ -18,7 +18,7 @@ use crate::sync::thread;
 /// Orders of each scenario in each run of the tests.
 const FEW: usize = 40;
 /// Orders in a deep run. TCPX_TEST_INTERLEAVINGS asks for others.
-const MANY: usize = 400;
+const MANY: usize = 100;
 /// Number of bytes that only a helper thread moves.
 const LONG: usize = CALLER_BYTES + 1;
 /// Chunks of each lane, and number of bytes that its socket holds: more than one chunk has, or
@@ -175,7 +175,7 @@ fn a_sleeping_caller_is_woken_for_every_send() {
 }
 
 #[test]
-#[ignore = "deep: 21,600 orders"]
+#[ignore = "deep: 5,400 orders"]
 fn a_sleeping_caller_is_woken_in_any_of_many_orders() {
     explore_all(Side::Recv, many(MANY));
     explore_all(Side::Send, many(MANY));

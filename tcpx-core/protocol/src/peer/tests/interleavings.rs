@@ -364,23 +364,12 @@ fn many() -> u64 {
 }
 
 #[test]
-fn any_interleaving_ends_every_operation_once_even_seeds() {
-    send_all_lists((0..FEW).step_by(2));
-}
-
-#[test]
-fn any_interleaving_ends_every_operation_once_odd_seeds() {
-    send_all_lists((1..FEW).step_by(2));
+fn any_interleaving_ends_every_operation_once() {
+    tally::send_all_and_count(FEW, false);
 }
 
 #[test]
 #[ignore = "deep: 40,000 conversations"]
-fn any_of_many_interleavings_ends_every_operation_once_even_seeds() {
-    send_all_lists((0..many()).step_by(2));
-}
-
-#[test]
-#[ignore = "deep: 40,000 conversations"]
-fn any_of_many_interleavings_ends_every_operation_once_odd_seeds() {
-    send_all_lists((1..many()).step_by(2));
+fn any_of_many_interleavings_ends_every_operation_once() {
+    tally::send_all_and_count(many(), true);
 }
