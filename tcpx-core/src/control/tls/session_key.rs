@@ -2,6 +2,7 @@
 //! id pins the key.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
@@ -13,9 +14,12 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256};
 use tcpx_protocol::frames::conn_info::SessionId;
 use tcpx_protocol::types::memory::Device;
-use tcpx_sys::without_forks;
+use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
+
+/// Length of the seed that the private half of a key pair is made from.
+const SEED_BYTES: usize = 32;
 
 /// Key pair of a session, which all its devices share. It lives as long as the session, is never
 /// written anywhere, and its private half is overwritten at the end.
@@ -26,13 +30,17 @@ pub(crate) struct SessionKey {
 }
 
 impl SessionKey {
-    /// Makes the key pair of a new session.
+    /// Makes the key pair of a new session, of the system's random bytes. The generator of AWS-LC
+    /// would take 35 ms of a processor for its first ones, in every process with a session.
     ///
     /// # Errors
     /// [`Error::Io`] when the system has no random bytes.
     pub(crate) fn generate() -> Result<Self> {
-        let pair = without_forks(Ed25519KeyPair::generate).map_err(|_| {
-            Error::io("making the key pair of a session", &std::io::ErrorKind::Other.into())
+        let mut seed = Zeroizing::new([0; SEED_BYTES]);
+        getrandom::fill(seed.as_mut())
+            .map_err(|error| Error::io("reading random bytes", &io::Error::from(error)))?;
+        let pair = Ed25519KeyPair::from_seed_unchecked(&*seed).map_err(|_| {
+            Error::io("making the key pair of a session", &io::ErrorKind::Other.into())
         })?;
         let public = public_key_to_spki(&alg_id::ED25519, pair.public_key()).into_owned();
         let session = session_of(&public);
