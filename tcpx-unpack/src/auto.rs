@@ -4,9 +4,9 @@
 //!
 //! The copy engine has such a piece in place 3 µs sooner than a kernel, which is a tenth of half a
 //! round trip of 4 KiB, and waits for no kernels of others: those of two processes that use a GPU
-//! take turns (docs/benchmarks/2026-11-29-gpu-copies-together.md). The kernel is the better copier
-//! of all else: of many pieces, because each copy costs the CPU 2 µs, of longer pieces, and of
-//! pieces in the GPU's own memory (docs/benchmarks/2026-11-28-gpu-streams.md).
+//! take turns (docs/benchmarks/2026-11-29-gpu-shared.md). The kernel is the better copier of all
+//! else: of many pieces, because each copy costs the CPU 2 µs, of longer pieces, and of pieces in
+//! the GPU's own memory (docs/benchmarks/2026-11-28-gpu-streams.md).
 
 use std::collections::VecDeque;
 
@@ -22,9 +22,9 @@ use crate::staged::is_host;
 use crate::ticket::Ticket;
 use crate::unpack::Unpack;
 
-/// Longest piece that the engine copies. With pieces of 512 KiB, messages of 4 and 16 MiB were
-/// slower by a tenth.
-const SHORT_BYTES: u64 = 64 << 10;
+/// Longest piece that the engine copies. With pieces of 256 KiB, messages of 1 and 4 MiB were
+/// slower by a tenth, in a process that has the GPU to itself.
+const SHORT_BYTES: u64 = 128 << 10;
 /// Largest number of pieces that the engine copies.
 const FEW_PIECES: usize = 16;
 /// Submits under way for which there is room from the start.
