@@ -22,6 +22,9 @@ const PLAN_BYTES: u64 = 16 << 10;
 const SHORTEST_BYTES: u32 = 64 << 10;
 /// Chunks of a message that is cut, unless they would be too short or too long.
 const CHUNKS: u64 = 4;
+/// Messages up to this size are cut into two chunks. With four, one of 256 KiB of a GPU takes a
+/// quarter longer (measured; docs/benchmarks/2026-11-29-gpu-shared.md).
+const HALVED_BYTES: u64 = 256 << 10;
 /// A chunk may be this many times shorter than the agreed size.
 const MOST_CUTS: u32 = 8;
 const PAGE_BYTES: u64 = 4096;
@@ -125,7 +128,8 @@ impl Tuning {
         if message_bytes <= u64::from(self.shortest_chunk) || cost > self.section_bytes {
             return self.chunk_bytes;
         }
-        let share = message_bytes.div_ceil(CHUNKS).next_multiple_of(PAGE_BYTES);
+        let chunks = if message_bytes <= HALVED_BYTES { 2 } else { CHUNKS };
+        let share = message_bytes.div_ceil(chunks).next_multiple_of(PAGE_BYTES);
         let [shortest, longest] = [self.shortest_chunk, self.longest_chunk];
         u32::try_from(share).map_or(longest, |share| share.clamp(shortest, longest))
     }
@@ -179,9 +183,10 @@ mod tests {
     fn messages_of_middling_size_are_cut_into_several_chunks() {
         let tuning = Tuning::new(512 << 10, 1).pipelined();
         let cut = |bytes| tuning.chunk_bytes_of(bytes, bytes);
-        for (message, chunk) in
-            [(1, 512), (64, 512), (65, 64), (128, 64), (512, 128), (1024, 256), (4096, 256)]
-        {
+        for (message, chunk) in [(1, 512), (64, 512), (65, 64), (128, 64), (192, 96), (256, 128)] {
+            assert_eq!(u64::from(cut(message * KIB)), chunk * KIB, "{message}");
+        }
+        for (message, chunk) in [(257, 68), (512, 128), (1024, 256), (4096, 256)] {
             assert_eq!(u64::from(cut(message * KIB)), chunk * KIB, "{message}");
         }
         assert_eq!(cut(600_000), 151_552, "whole pages");
