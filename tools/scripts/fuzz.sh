@@ -36,7 +36,9 @@ else
     echo "$(rustc --version) is no nightly toolchain: fuzzing without AddressSanitizer"
 fi
 # For a short run the build takes most of the time.
-if ((seconds < 60)); then export CARGO_PROFILE_RELEASE_OPT_LEVEL=1; fi
+if ((seconds < 60)); then
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0
+fi
 # A --target keeps the flags away from build scripts and macros.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/fuzz/target}
 RUSTFLAGS=$flags cargo build --manifest-path fuzz/Cargo.toml --release --target "$triple" --bins
