@@ -130,8 +130,8 @@ impl PeerProtocol {
         let (members, names) = self.cx.schedule.queue(turn).take(portion, spare)?;
         let bytes = portion.bytes;
         self.cx.schedule.scheduled(turn, bytes);
-        let chunk_bytes = match route {
-            Route::Channels { chunk_bytes } if portion.messages == 1 => chunk_bytes,
+        let chunk_bytes = match portion.messages {
+            1 => tuning.chunk_bytes_of(bytes, bytes),
             // Messages that share a chunk are not cut.
             _ => tuning.chunk_bytes,
         };

@@ -135,7 +135,7 @@ impl OneSided {
                 (State::AwaitsAnswer, pieces.bytes, WriteWay::Inline(pieces.bytes as u32))
             }
             Route::Link => (State::Moving, pieces.bytes, WriteWay::Link),
-            Route::Channels { .. } => (State::RequestSent, 0, WriteWay::Channels),
+            Route::Channels => (State::RequestSent, 0, WriteWay::Channels),
         };
         let message = &mut cx.operations[op];
         message.state = state;
@@ -210,7 +210,6 @@ pub(super) fn access(pieces: &Pieces, note_bytes: Option<u32>) -> Message {
     Message::Access {
         bytes: pieces.bytes,
         pieces: pieces.count(),
-        cost: pieces.cost(pieces.bytes),
         note_bytes: note_bytes.unwrap_or_default(),
     }
 }

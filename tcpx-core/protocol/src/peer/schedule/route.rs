@@ -1,4 +1,4 @@
-//! Route of a message: the path of its bytes, and the length of its chunks. Pure.
+//! Route of a message: the path of its bytes. Pure.
 //!
 //! ```text
 //! Inline     behind the frame that offers the message, or that answers a request for it
@@ -32,9 +32,9 @@ const COPIED_PIECE_BYTES: u64 = 16 << 10;
 pub(in super::super) enum Message {
     /// A tagged one, and how many were posted or matched together with it.
     Tagged { bytes: u64, together: usize },
-    /// A read or write, whose place at the peer is known: pieces at this end, their
-    /// [cost](crate::plans::pieces::Pieces::cost), and bytes of the notification behind it.
-    Access { bytes: u64, pieces: usize, cost: u64, note_bytes: u32 },
+    /// A read or write, whose place at the peer is known: pieces at this end, and bytes of the
+    /// notification behind it.
+    Access { bytes: u64, pieces: usize, note_bytes: u32 },
 }
 
 /// Load of the link.
@@ -53,8 +53,8 @@ pub(in super::super) enum Route {
     Inline,
     /// On the link.
     Link,
-    /// On the channels, in chunks of this many bytes but for the last.
-    Channels { chunk_bytes: u32 },
+    /// On the channels.
+    Channels,
 }
 
 /// Chooses the route of a message. `longest`: the most bytes on the link that its memory at this
@@ -68,34 +68,29 @@ pub(in super::super) fn route(
 ) -> Route {
     let longest = longest[0].min(longest[1]);
     let link_room = load.link_room as u64;
-    let (bytes, cost) = match message {
+    match message {
         Message::Tagged { bytes, together } => {
-            if bytes <= longest.min(link_room) && terms.allows(bytes) && together <= FEW {
-                return Route::Inline;
-            }
-            (bytes, bytes)
+            let is_fit = bytes <= longest.min(link_room) && terms.allows(bytes);
+            if is_fit && together <= FEW { Route::Inline } else { Route::Channels }
         }
         // A notification alone waits for no grant.
-        Message::Access { bytes: 0, .. } => return Route::Inline,
-        Message::Access { bytes, pieces, cost, note_bytes } => {
+        Message::Access { bytes: 0, .. } => Route::Inline,
+        Message::Access { bytes, pieces, note_bytes } => {
             let together = load.on_link.saturating_add(bytes);
             let is_fit = longest == ANY_LENGTH
                 || bytes <= COPIED_BYTES
                 || bytes / COPIED_PIECE_BYTES >= pieces as u64;
-            if is_fit
-                && together <= longest
-                && (terms.allows(bytes) || terms.allows_access(together))
-            {
-                let most = link_room.min(MAX_EAGER_BYTES.into());
-                let is_short = bytes <= tuning.link_chunk_bytes
-                    && bytes + u64::from(note_bytes) <= most
-                    && pieces <= INLINE_PIECES;
-                return if is_short { Route::Inline } else { Route::Link };
+            let is_allowed = terms.allows(bytes) || terms.allows_access(together);
+            if !is_fit || together > longest || !is_allowed {
+                return Route::Channels;
             }
-            (bytes, cost)
+            let most = link_room.min(MAX_EAGER_BYTES.into());
+            let is_short = bytes <= tuning.link_chunk_bytes
+                && bytes + u64::from(note_bytes) <= most
+                && pieces <= INLINE_PIECES;
+            if is_short { Route::Inline } else { Route::Link }
         }
-    };
-    Route::Channels { chunk_bytes: tuning.chunk_bytes_of(bytes, cost) }
+    }
 }
 
 #[cfg(test)]
@@ -120,11 +115,7 @@ mod tests {
     }
 
     fn access(bytes: u64) -> Message {
-        Message::Access { bytes, pieces: 1, cost: bytes, note_bytes: 0 }
-    }
-
-    fn channels(chunk: u64) -> Route {
-        Route::Channels { chunk_bytes: chunk as u32 }
+        Message::Access { bytes, pieces: 1, note_bytes: 0 }
     }
 
     /// Every rule, a row each: terms, load, message, the most bytes that the memory here and at the
@@ -133,28 +124,25 @@ mod tests {
     fn a_message_travels_as_the_table_says() {
         let (any, few, off) = (terms(u64::MAX), terms(64 * KIB), EagerTerms::OFF);
         let many = Message::Tagged { bytes: 64, together: FEW + 1 };
-        let noted = Message::Access { bytes: 40 * KIB, pieces: 1, cost: 0, note_bytes: 32 << 10 };
-        let scattered = |pieces| Message::Access { bytes: 4096, pieces, cost: 0, note_bytes: 0 };
-        let list = |bytes, pieces| Message::Access { bytes, pieces, cost: bytes, note_bytes: 0 };
-        let costly = Message::Access { bytes: 4 * MIB, pieces: 9000, cost: 5 * MIB, note_bytes: 0 };
+        let noted = Message::Access { bytes: 40 * KIB, pieces: 1, note_bytes: 32 << 10 };
+        let scattered = |pieces| Message::Access { bytes: 4096, pieces, note_bytes: 0 };
+        let list = |bytes, pieces| Message::Access { bytes, pieces, note_bytes: 0 };
         let room = |link_room| Load { link_room, ..IDLE };
         let beside = |on_link| Load { on_link, ..IDLE };
         let max = ANY_LENGTH;
         for (row, (terms, load, message, here, there, expected)) in [
             (any, IDLE, tagged(0), max, max, Route::Inline),
             (any, IDLE, tagged(16 * KIB), max, max, Route::Inline),
-            (any, IDLE, tagged(16 * KIB + 1), max, max, channels(512 * KIB)),
-            (any, room(63), tagged(64), max, max, channels(512 * KIB)),
-            (any, IDLE, many, max, max, channels(512 * KIB)),
+            (any, IDLE, tagged(16 * KIB + 1), max, max, Route::Channels),
+            (any, room(63), tagged(64), max, max, Route::Channels),
+            (any, IDLE, many, max, max, Route::Channels),
             (any, IDLE, tagged(64), max, max, Route::Inline),
-            (any, IDLE, tagged(64), max, 0, channels(512 * KIB)),
-            (any, IDLE, tagged(64), 63, max, channels(512 * KIB)),
-            (off, IDLE, tagged(0), max, max, channels(512 * KIB)),
-            (off, IDLE, tagged(MIB), max, max, channels(256 * KIB)),
-            (off, IDLE, tagged(5 * MIB), max, max, channels(512 * KIB)),
+            (any, IDLE, tagged(64), max, 0, Route::Channels),
+            (any, IDLE, tagged(64), 63, max, Route::Channels),
+            (off, IDLE, tagged(0), max, max, Route::Channels),
+            (off, IDLE, tagged(MIB), max, max, Route::Channels),
             (off, IDLE, access(0), 0, 0, Route::Inline),
-            (off, IDLE, access(1), max, max, channels(512 * KIB)),
-            (off, IDLE, costly, max, max, channels(512 * KIB)),
+            (off, IDLE, access(1), max, max, Route::Channels),
             (any, IDLE, access(60 * KIB), max, max, Route::Inline),
             (any, IDLE, access(60 * KIB + 1), max, max, Route::Link),
             (any, room(63), access(64), max, max, Route::Link),
@@ -162,18 +150,18 @@ mod tests {
             (any, IDLE, scattered(INLINE_PIECES), max, max, Route::Inline),
             (any, IDLE, scattered(INLINE_PIECES + 1), max, max, Route::Link),
             (any, beside(1 << 40), access(1 << 40), max, max, Route::Link),
-            (any, IDLE, access(64), max, 0, channels(512 * KIB)),
-            (any, IDLE, access(64), 63, max, channels(512 * KIB)),
+            (any, IDLE, access(64), max, 0, Route::Channels),
+            (any, IDLE, access(64), 63, max, Route::Channels),
             (any, IDLE, access(64), max, 64, Route::Inline),
-            (any, beside(1), access(64), 64, max, channels(512 * KIB)),
+            (any, beside(1), access(64), 64, max, Route::Channels),
             (any, IDLE, list(64 * KIB, 5000), 256 * KIB, max, Route::Link),
             (any, IDLE, list(96 * KIB, 6), 256 * KIB, max, Route::Link),
-            (any, IDLE, list(96 * KIB, 7), 256 * KIB, max, channels(64 * KIB)),
-            (any, IDLE, list(96 * KIB, 7), max, 256 * KIB, channels(64 * KIB)),
+            (any, IDLE, list(96 * KIB, 7), 256 * KIB, max, Route::Channels),
+            (any, IDLE, list(96 * KIB, 7), max, 256 * KIB, Route::Channels),
             (any, IDLE, list(96 * KIB, 7), max, max, Route::Link),
             (few, IDLE, access(64 * KIB), max, max, Route::Link),
-            (few, IDLE, access(65 * KIB), max, max, channels(64 * KIB)),
-            (few, beside(5 * KIB), access(60 * KIB), max, max, channels(512 * KIB)),
+            (few, IDLE, access(65 * KIB), max, max, Route::Channels),
+            (few, beside(5 * KIB), access(60 * KIB), max, max, Route::Channels),
             (few, beside(64 * KIB), access(16 * KIB), max, max, Route::Inline),
         ]
         .into_iter()
@@ -182,17 +170,6 @@ mod tests {
             let tuning = Tuning::new(CHUNK, 16).pipelined();
             let chosen = route((&tuning, &terms), load, message, [here, there]);
             assert_eq!(chosen, expected, "row {row}: {message:?}");
-        }
-    }
-
-    #[test]
-    fn chunks_of_hardware_stay_whole() {
-        let tuning = Tuning::new(CHUNK, 16);
-        for bytes in [1, 100 * KIB, MIB, 100 * MIB] {
-            for message in [tagged(bytes), access(bytes)] {
-                let chosen = route((&tuning, &EagerTerms::OFF), IDLE, message, [ANY_LENGTH; 2]);
-                assert_eq!(chosen, channels(CHUNK.into()), "{message:?}");
-            }
         }
     }
 }
