@@ -129,12 +129,12 @@ impl PeerProtocol {
         let spare = if portion.messages == 1 { Vec::new() } else { self.cx.spare.take() };
         let (members, names) = self.cx.schedule.queue(turn).take(portion, spare)?;
         let bytes = portion.bytes;
-        self.cx.schedule.scheduled(turn, bytes);
         let chunk_bytes = match portion.messages {
-            1 => tuning.chunk_bytes_of(bytes, bytes),
+            1 => self.cx.schedule.chunk_bytes_of(bytes, bytes),
             // Messages that share a chunk are not cut.
             _ => tuning.chunk_bytes,
         };
+        self.cx.schedule.scheduled(turn, bytes);
         let first_channel = self.cx.schedule.channels.take(bytes, chunk_bytes);
         let chunks = Chunks { recvs: names, first_channel, chunk_bytes, offset: 0, bytes };
         self.cx.send(Frame::Chunks(chunks));

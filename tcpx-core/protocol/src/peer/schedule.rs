@@ -10,6 +10,9 @@
 //! long ones        } `ahead_bytes` of both are under way
 //! ```
 //!
+//! A medium message is cut into short chunks, so that channels with little to send work on it at
+//! the same time. Behind others it may stay whole.
+//!
 //! Chunks go to the channel on which they end first, and to those behind it. Channels are not
 //! equally fast. So the next section of a long message is a single chunk once they differ, and a
 //! slow channel holds up only what it has been dealt. Once they differ in speed, so is that of a
@@ -160,6 +163,13 @@ impl Schedule {
         self.short_left = self.tuning.section_bytes;
     }
 
+    /// Returns the number of bytes of each chunk, but for the last, of a message that costs this
+    /// much to have under way. The channels are busy once there is half a chunk for each.
+    pub(super) fn chunk_bytes_of(&self, message_bytes: u64, cost: u64) -> u32 {
+        let busy = u64::from(self.tuning.chunk_bytes / 2) * u64::from(self.channels.set().count());
+        self.tuning.chunk_bytes_of(message_bytes, cost, self.under_way >= busy)
+    }
+
     /// Returns whether each chunk of a message that costs `total` is a section, for the channel on
     /// which it ends first: channels differ.
     pub(super) fn is_dealt_by_chunks(&self, total: u64) -> bool {
@@ -252,6 +262,24 @@ mod tests {
             };
             assert_eq!(schedule_all(&mut schedule, sections), expected, "{bytes}");
         }
+    }
+
+    /// A message of a chunk is cut while channels have little to send. Behind others it stays
+    /// whole, and so it does once a channel is lost whose share was missing.
+    #[test]
+    fn channels_are_busy_with_half_a_chunk_each() {
+        const CHUNK: u64 = 512 << 10;
+        let mut schedule = Schedule::new(Tuning::new(CHUNK as u32, 1000).pipelined(), 4);
+        let is_cut = |schedule: &Schedule| u64::from(schedule.chunk_bytes_of(CHUNK, CHUNK)) < CHUNK;
+        assert!(is_cut(&schedule));
+        schedule.scheduled(Turn::Medium, CHUNK);
+        assert!(is_cut(&schedule), "two channels have nothing to do");
+        schedule.scheduled(Turn::Long, CHUNK);
+        assert!(!is_cut(&schedule));
+        schedule.sent(CHUNK, 1);
+        assert!(is_cut(&schedule));
+        schedule.channels.lose(3);
+        assert!(!is_cut(&schedule));
     }
 
     /// The peer knows of the match of a long message as soon as a section of it is scheduled.

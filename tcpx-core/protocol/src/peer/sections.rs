@@ -65,7 +65,7 @@ impl Conversation {
         let (total, offset, cost) =
             (message.posted.bytes, message.cursor.scheduled, message.cost(bytes));
         let recvs = Names::from_slice(&[message.name]);
-        let mut chunk_bytes = self.schedule.tuning.chunk_bytes_of(total, message.cost(total));
+        let mut chunk_bytes = self.schedule.chunk_bytes_of(total, message.cost(total));
         let first_channel = if self.schedule.is_dealt_by_chunks(message.cost(total)) {
             let (channel, on_channel) = self.schedule.next_chunk(message.left());
             chunk_bytes = match message.access {

@@ -123,12 +123,18 @@ impl Tuning {
     }
 
     /// Returns the number of bytes of each chunk, but for the last, of a message that costs this
-    /// much to have under way. A long message has enough chunks for all lanes without cutting.
-    pub(in super::super) fn chunk_bytes_of(&self, message_bytes: u64, cost: u64) -> u32 {
+    /// much to have under way. A long message has enough chunks for all channels without cutting.
+    /// Where channels `are_busy` with others, one that would be cut into many and fits into a chunk
+    /// stays whole (measured; docs/benchmarks/2026-11-30-gpu-batches.md).
+    pub(super) fn chunk_bytes_of(&self, message_bytes: u64, cost: u64, are_busy: bool) -> u32 {
         if message_bytes <= u64::from(self.shortest_chunk) || cost > self.section_bytes {
             return self.chunk_bytes;
         }
-        let chunks = if message_bytes <= HALVED_BYTES { 2 } else { CHUNKS };
+        let chunks = match message_bytes {
+            ..=HALVED_BYTES => 2,
+            _ if are_busy && message_bytes <= self.chunk_bytes.into() => return self.chunk_bytes,
+            _ => CHUNKS,
+        };
         let share = message_bytes.div_ceil(chunks).next_multiple_of(PAGE_BYTES);
         let [shortest, longest] = [self.shortest_chunk, self.longest_chunk];
         u32::try_from(share).map_or(longest, |share| share.clamp(shortest, longest))
@@ -182,7 +188,7 @@ mod tests {
     #[test]
     fn messages_of_middling_size_are_cut_into_several_chunks() {
         let tuning = Tuning::new(512 << 10, 1).pipelined();
-        let cut = |bytes| tuning.chunk_bytes_of(bytes, bytes);
+        let cut = |bytes| tuning.chunk_bytes_of(bytes, bytes, false);
         for (message, chunk) in [(1, 512), (64, 512), (65, 64), (128, 64), (192, 96), (256, 128)] {
             assert_eq!(u64::from(cut(message * KIB)), chunk * KIB, "{message}");
         }
@@ -191,17 +197,34 @@ mod tests {
         }
         assert_eq!(cut(600_000), 151_552, "whole pages");
         assert_eq!(cut((4 << 20) + 1), 512 << 10, "it is scheduled in sections");
-        assert_eq!(tuning.chunk_bytes_of(1 << 20, 5 << 20), 512 << 10, "so is this one");
+        assert_eq!(tuning.chunk_bytes_of(1 << 20, 5 << 20, false), 512 << 10, "so is this one");
+    }
+
+    #[test]
+    fn behind_others_messages_of_a_chunk_are_not_cut_into_four() {
+        let tuning = Tuning::new(512 << 10, 1).pipelined();
+        for (message, chunk) in [(64, 512), (65, 64), (256, 128), (257, 512), (512, 512)] {
+            assert_eq!(u64::from(tuning.chunk_bytes_of(message * KIB, 0, true)), chunk * KIB);
+        }
+        for message in [513, 1024, 4096, 5000] {
+            let [alone, behind] =
+                [false, true].map(|are_busy| tuning.chunk_bytes_of(message * KIB, 0, are_busy));
+            assert_eq!(alone, behind, "{message}");
+        }
     }
 
     #[test]
     fn short_chunks_are_not_cut_and_none_is_longer_than_agreed() {
         for agreed in [1, 4096, 16 << 10, 64 << 10, 100_000, 1 << 20, 4 << 20] {
             for bytes in [1, 5000, 70_000, 600_000, 4 << 20] {
-                assert_eq!(Tuning::new(agreed, 1).chunk_bytes_of(bytes, 0), agreed);
-                let chunk = Tuning::new(agreed, 1).pipelined().chunk_bytes_of(bytes, 0);
-                assert!((shortest_chunk(agreed)..=agreed).contains(&chunk), "{agreed}: {chunk}");
-                assert!(u64::from(agreed) > 64 * KIB || chunk == agreed, "{agreed}: {chunk}");
+                for are_busy in [false, true] {
+                    let tuning = Tuning::new(agreed, 1);
+                    assert_eq!(tuning.chunk_bytes_of(bytes, 0, are_busy), agreed);
+                    let chunk = tuning.pipelined().chunk_bytes_of(bytes, 0, are_busy);
+                    let is_right = (shortest_chunk(agreed)..=agreed).contains(&chunk)
+                        && (u64::from(agreed) > 64 * KIB || chunk == agreed);
+                    assert!(is_right, "{agreed}: {chunk}");
+                }
             }
         }
     }
