@@ -16,7 +16,8 @@ dev | debug) profile=dev folder=debug ;;
 esac
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
-cargo build --quiet --manifest-path "$root/Cargo.toml" -p tcpx-softnet-plugin --profile "$profile"
+# The command has no library. It is named for the features of what both use, which is then built once.
+cargo build --quiet --manifest-path "$root/Cargo.toml" -p tcpx-softnet-plugin -p tcpx-cli --lib --profile "$profile"
 built=${CARGO_TARGET_DIR:-$root/target}/$folder
 # Doubles for tests build the plugin with hooks by which they make it misbehave. Here there are none.
 if [ "$folder" != debug ] && command -v nm >/dev/null &&

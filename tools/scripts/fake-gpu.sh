@@ -14,13 +14,14 @@ cd "$(dirname "$0")/../.."
 
 target=${CARGO_TARGET_DIR:-target}
 folder=$(realpath -m "$target/fake-gpu")
+original=$target/debug/deps/libnccl_net_tcpx_original.so
 built=$(mktemp)
 trap 'rm -f "$built"' EXIT
 
 # Lines of "crate target program". The suite of tcpx-cli brings the command with it.
 cargo test --workspace --no-run --message-format=json-render-diagnostics --lib --test suite |
     tools/scripts/test_programs.py >"$built"
-cargo build -p tcpx-fake-cuda -p tcpx-original-plugin
+cargo build -p tcpx-fake-cuda
 mkdir -p "$folder"
 cp "$target/debug/libtcpx_fake_cuda.so" "$folder/libcuda.so.1"
 ln -sf libcuda.so.1 "$folder/libcuda.so"
@@ -96,7 +97,7 @@ original() {
     suite tcpx-tests 300 as_the_original::
     suite tcpx-capi 120 as_the_original
     (
-        export TCPX_PLUGIN=$target/debug/libnccl_net_tcpx_original.so TCPX_PREFLIGHT=0
+        export TCPX_PLUGIN=$original TCPX_PREFLIGHT=0
         # With the original's own waiting time, and then with less.
         part 60 "$tcpx" connect --gpu 0 --channels 8
         export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=100000
@@ -113,9 +114,8 @@ conformance() {
     TCPX_SOFT_BOUNCE=device TCPX_SOFT_POISON=1 part 200 "$target/debug/tcpx" conformance --plugin soft --memory cuda \
         --gpu 0 --only entries --only sizes --only host --only queue
     # The original breaks no rule of its own, not even those that crash it.
-    cargo build -p tcpx-original-plugin
     NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=10000 TCPX_PREFLIGHT=0 part 400 "$target/debug/tcpx" \
-        conformance --plugin "$target/debug/libnccl_net_tcpx_original.so" --destructive --jobs 4 --timeout 390
+        conformance --plugin "$original" --destructive --jobs 4 --timeout 390
 }
 
 perf() {

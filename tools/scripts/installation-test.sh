@@ -9,4 +9,7 @@ cd "$(dirname "$0")/../.."
 
 prefix=$(realpath -m "${1:-${CARGO_TARGET_DIR:-target}/installation}")
 cargo xtask install --profile dev --prefix "$prefix" "${glibc[@]}"
-TCPX_TEST_PREFIX=$prefix cargo test -p tcpx-capi --test suite
+# The program of the tests' own build: for the crate alone cargo would build most of it again.
+program=$(cargo test --workspace --no-run --message-format=json-render-diagnostics --test suite |
+    tools/scripts/test_programs.py | awk '$1 == "tcpx-capi" { print $3 }')
+TCPX_TEST_PREFIX=$prefix "$program"

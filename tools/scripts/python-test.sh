@@ -13,8 +13,7 @@ tests=$PWD/bindings/python/tests
 
 build() {
     . tools/scripts/glibc.sh >&2
-    # The profile of `cargo run --release -p tcpx-cli`, so that most of it is built once.
-    cargo xtask python --profile release --out "$target/python" "${glibc[@]}"
+    cargo xtask python --profile dev --out "$target/python" "${glibc[@]}"
 }
 
 # Prints one interpreter for each version from 3.10 on.
