@@ -1,10 +1,11 @@
 //! Small types that every room uses, beside those of the protocol (`tcpx_protocol::types`): keys,
-//! names of peers, and session numbers in the process. The lowest room; it imports nothing of this
-//! crate.
+//! names of peers, session numbers in the process, and time without its pauses. The lowest room; it
+//! imports nothing of this crate.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use slotmap::new_key_type;
 use tcpx_sys::printable;
@@ -91,6 +92,41 @@ impl fmt::Debug for PeerName {
     }
 }
 
+/// Most that the time between two looks counts.
+pub(crate) const LONGEST_STEP: Duration = Duration::from_secs(1);
+
+/// Time since a start for which something has been seen to last. While a process or its machine
+/// stands still (a stopped process, a migrated machine), no call can return, and no call is to
+/// blame: such a pause counts as a moment, however long it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObservedTime {
+    observed: Duration,
+    last_look: Instant,
+}
+
+impl ObservedTime {
+    pub(crate) fn since(start: Instant) -> Self {
+        Self { observed: Duration::ZERO, last_look: start }
+    }
+
+    /// Returns the time when to look next, for a limit of the observed time.
+    pub(crate) fn next_look(&self, limit: Duration) -> Instant {
+        self.last_look + limit.saturating_sub(self.observed).min(LONGEST_STEP)
+    }
+
+    /// Returns the time up to the last look.
+    pub(crate) fn so_far(&self) -> Duration {
+        self.observed
+    }
+
+    /// Looks, and returns the time up to now.
+    pub(crate) fn look(&mut self, now: Instant) -> Duration {
+        self.observed += now.saturating_duration_since(self.last_look).min(LONGEST_STEP);
+        self.last_look = now;
+        self.observed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,5 +147,23 @@ mod tests {
     fn a_name_from_an_unauthenticated_connection_is_one_line() {
         let name = PeerName::provisional("a\nb\u{1b}[1m", "10.0.0.1:9");
         assert_eq!(name.to_string(), "a\\nb\\u{1b}[1m (not accepted, from 10.0.0.1:9)");
+    }
+
+    #[test]
+    fn a_pause_counts_as_a_moment() {
+        let start = Instant::now();
+        let mut time = ObservedTime::since(start);
+        let mut at = |ms| time.look(start + Duration::from_millis(ms)).as_millis();
+        assert_eq!(at(0), 0);
+        assert_eq!(at(700), 700);
+        assert_eq!(at(699), 700, "another thread has read the time earlier");
+        assert_eq!(at(1699), 1700);
+        assert_eq!(at(60_000), 2700);
+        assert_eq!(at(61_000), 3700);
+        let next = |ms| time.next_look(Duration::from_millis(ms)) - start;
+        assert_eq!(
+            [0, 3700, 3900, 9000].map(|ms| next(ms).as_millis()),
+            [61_000, 61_000, 61_200, 62_000]
+        );
     }
 }

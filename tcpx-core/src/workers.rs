@@ -26,7 +26,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use self::queue::{BLOCKED_AFTER, NextAction, Queue};
-use crate::types::PeerKey;
+use crate::types::{ObservedTime, PeerKey};
 
 /// Time after which an idle thread ends.
 const IDLE_TIME: Duration = Duration::from_secs(2);
@@ -139,12 +139,12 @@ impl Workers {
         Task::new(ticket, value)
     }
 
-    /// Waits until a job is over, for at most this time. Returns whether it is over. Hold no lock
-    /// meanwhile.
+    /// Waits until a job is over, for at most this [time](ObservedTime). Returns whether it is
+    /// over. Hold no lock meanwhile.
     pub(crate) fn wait(&self, ticket: &Ticket, timeout: Duration) -> bool {
-        let began = Instant::now();
+        let mut waited = ObservedTime::since(Instant::now());
         loop {
-            let left = timeout.saturating_sub(began.elapsed());
+            let left = timeout.saturating_sub(waited.look(Instant::now()));
             ticket.wait(left.min(BLOCKED_AFTER));
             if ticket.is_done() || left.is_zero() {
                 return ticket.is_done();

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tcpx_protocol::frames::handshake_frame::{HandshakeFrame, Introduction, TlsOpening};
 use tcpx_protocol::frames::hello::{Agreement, Challenge, HandshakeError, Hello, Nonce, Role};
@@ -27,7 +27,7 @@ pub(crate) struct InboundHandshake {
     /// What the other end has proven itself with, on an encrypted link.
     credential: Option<PeerCredential>,
     since: Instant,
-    give_up_at: Instant,
+    due: Duration,
     proven: Option<(Box<Introduction>, Agreement, ChannelClaim)>,
     /// Number of times that the handshake was driven.
     #[cfg(test)]
@@ -87,11 +87,11 @@ impl From<EncryptionProblem> for Refusal {
 
 impl InboundHandshake {
     /// Begins with a new connection. The first poll sends the challenge. The hello is due at
-    /// `give_up_at`.
+    /// `due`, on the listener's clock.
     pub(crate) fn start(
         stream: TcpStream,
         from: IpAddr,
-        give_up_at: Instant,
+        due: Duration,
         now: Instant,
         identity: &Identity,
     ) -> Result<Self> {
@@ -106,7 +106,7 @@ impl InboundHandshake {
             exchange: None,
             credential: None,
             since: now,
-            give_up_at,
+            due,
             proven: None,
             #[cfg(test)]
             polls: 0,
@@ -214,14 +214,9 @@ impl InboundHandshake {
         self.since
     }
 
-    /// Returns the time at which the hello is due.
-    pub(crate) fn give_up_at(&self) -> Instant {
-        self.give_up_at
-    }
-
-    /// Returns whether the hello is overdue.
-    pub(crate) fn is_late(&self, now: Instant) -> bool {
-        self.proven.is_none() && now >= self.give_up_at
+    /// Returns the time on the listener's clock at which the hello is due.
+    pub(crate) fn due(&self) -> Duration {
+        self.due
     }
 
     /// Returns the events to wait for on the socket.

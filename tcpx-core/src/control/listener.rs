@@ -21,13 +21,15 @@ use crate::error::{Error, Result};
 use crate::reactor::Attention;
 use crate::reactor::poller::{Poller, Target};
 use crate::reactor::watch::{Events, Watched};
+use crate::types::ObservedTime;
 
 /// Number of connections accepted in one round.
 const ACCEPTS_PER_ROUND: usize = 64;
 /// Time until connections are accepted again after accepting has failed. The usual cause is that
 /// the process has no file descriptor left.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Time in which a connection must say hello.
+/// Time in which a connection must say hello. While this process stands still, the other end may
+/// wait for it.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns a random number below `count`.
@@ -53,6 +55,8 @@ pub(crate) struct ControlListener {
     proven: BTreeMap<u64, InboundHandshake>,
     last_number: u64,
     hello_timeout: Duration,
+    /// Clock by which hellos are due.
+    clock: ObservedTime,
     refusals: RefusalLog,
 }
 
@@ -87,6 +91,7 @@ impl ControlListener {
             unproven: BTreeMap::new(),
             proven: BTreeMap::new(),
             hello_timeout: HELLO_TIMEOUT,
+            clock: ObservedTime::since(Instant::now()),
             refusals: RefusalLog::default(),
         }
     }
@@ -115,7 +120,8 @@ impl ControlListener {
 
     /// Returns when to poll next, if no event comes earlier.
     pub(crate) fn attention(&self) -> Attention {
-        let late = self.unproven.first_key_value().map(|(_, first)| first.give_up_at());
+        let first = self.unproven.first_key_value();
+        let late = first.map(|(_, first)| self.clock.next_look(first.due()));
         let timeout = [late, self.retry_at].into_iter().flatten().min();
         Attention { polls: !self.set.is_watched(), timeout, ..Attention::default() }
     }
@@ -124,6 +130,7 @@ impl ControlListener {
     /// whether a connection came, spoke or left: then more work may be ready.
     pub(crate) fn progress(&mut self, now: Instant, identity: &Identity) -> bool {
         let mut moved = false;
+        let observed = self.clock.look(now);
         let (tries_again, failed_before) =
             (self.retry_at.is_some_and(|at| now >= at), self.retry_at);
         // Polling the session's own set does not fail. If it ever did, the next poll would ask
@@ -138,7 +145,7 @@ impl ControlListener {
             // No connection waits to be accepted any more.
             self.retry_at = None;
         }
-        self.drop_late(now);
+        self.drop_late(observed, now);
         moved
     }
 
@@ -176,8 +183,8 @@ impl ControlListener {
 
     fn admit(&mut self, stream: TcpStream, address: SocketAddr, now: Instant, identity: &Identity) {
         let has_room = self.make_room(address.ip(), now, identity);
-        let give_up_at = now + self.hello_timeout;
-        match InboundHandshake::start(stream, address.ip(), give_up_at, now, identity) {
+        let due = self.clock.so_far() + self.hello_timeout;
+        match InboundHandshake::start(stream, address.ip(), due, now, identity) {
             Ok(new) if has_room => self.begin(new, now, identity),
             Ok(new) => {
                 new.reject();
@@ -233,8 +240,9 @@ impl ControlListener {
     }
 
     /// Drops connections that have said no hello in time.
-    fn drop_late(&mut self, now: Instant) {
-        while let Some(first) = self.unproven.first_entry().filter(|it| it.get().is_late(now)) {
+    fn drop_late(&mut self, observed: Duration, now: Instant) {
+        while let Some(first) = self.unproven.first_entry().filter(|it| it.get().due() <= observed)
+        {
             self.refusals.log(now, &first.get().address(), "it said no hello in time");
             let number = *first.key();
             self.take(number);

@@ -226,7 +226,8 @@ pub struct PluginHang {
     pub channel: u16,
     /// Name of the NIC.
     pub nic: String,
-    /// Time for which the call has been in progress.
+    /// Time for which the call has been in progress. A pause of the process counts as a moment,
+    /// unless the call returns.
     pub waited: Duration,
     /// Whether the call returns, and a thread of the plugin waits instead.
     pub returns: bool,

@@ -1,9 +1,9 @@
-//! Blocking calls of the plugin: the calls in progress, their start times, and their turns.
+//! Blocking calls of the plugin: the calls in progress, their times, and their turns.
 //!
 //! The original asks another process in some of its calls, without a time limit. A call that has
-//! not returned for [`CALL_TIMEOUT`] is *hung*: its peer is given up, and the call is abandoned
-//! with whatever it uses. Calls that must not run twice at once in a process take turns. A hung
-//! call loses its turn, because no other call would ever get one.
+//! been [seen](ObservedTime) to last for [`CALL_TIMEOUT`] is *hung*: its peer is given up, and the
+//! call is abandoned with whatever it uses. Calls that must not run twice at once in a process take
+//! turns. A hung call loses its turn, because no other call would ever get one.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::comm_label::{BlockingCall, CommLabel};
 use crate::error::PluginHang;
-use crate::types::{PeerKey, SessionNumber};
+use crate::types::{LONGEST_STEP, ObservedTime, PeerKey, SessionNumber};
 
 /// Time after which a call is hung. The original's accept may sleep for 5 s when a connection is
 /// there.
@@ -28,7 +28,7 @@ new_key_type! {
 struct CallInProgress {
     call: BlockingCall,
     label: CommLabel,
-    since: Instant,
+    lasts: ObservedTime,
 }
 
 /// Call that has been in progress for long, and the peer for which it is made.
@@ -47,11 +47,11 @@ struct CallState {
 }
 
 impl CallState {
-    /// Returns how long the call that has the turn keeps it. `None`: no call has the turn.
-    fn turn_ends_in(&self, now: Instant) -> Option<Duration> {
-        let holder = self.in_progress.get(self.turn?)?;
-        let left = CALL_TIMEOUT.checked_sub(now.saturating_duration_since(holder.since))?;
-        (!left.is_zero()).then_some(left)
+    /// Returns how long the call that has the turn keeps it at least. `None`: no call has the turn.
+    fn turn_ends_in(&mut self, now: Instant) -> Option<Duration> {
+        let holder = self.in_progress.get_mut(self.turn?)?;
+        let left = CALL_TIMEOUT.checked_sub(holder.lasts.look(now))?;
+        (!left.is_zero()).then_some(left.min(LONGEST_STEP))
     }
 }
 
@@ -78,7 +78,8 @@ impl Calls {
             let woken = self.turn_over.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let in_progress = CallInProgress { call, label: label.clone(), since: Instant::now() };
+        let lasts = ObservedTime::since(Instant::now());
+        let in_progress = CallInProgress { call, label: label.clone(), lasts };
         let key = state.in_progress.insert(in_progress);
         if call.takes_turns() {
             state.turn = Some(key);
@@ -95,11 +96,11 @@ impl Calls {
             state.turn = None;
             self.turn_over.notify_one();
         }
-        let Some(CallInProgress { call, label, since }) = state.in_progress.remove(key) else {
+        let Some(CallInProgress { call, label, mut lasts }) = state.in_progress.remove(key) else {
             return;
         };
         drop(state);
-        let waited = since.elapsed();
+        let waited = lasts.look(Instant::now());
         if waited >= CALL_TIMEOUT {
             tracing::warn!(peer = %label.peer, channel = label.channel, call = call.name(), ?waited, "a call of the plugin that was given up has returned");
         }
@@ -112,12 +113,12 @@ impl Calls {
         session: SessionNumber,
         now: Instant,
     ) -> SmallVec<[LongCall; 1]> {
-        let state = self.state();
-        let of_session = state.in_progress.values().filter(|call| call.label.session == session);
+        let mut state = self.state();
+        let of_session = state.in_progress.values_mut().filter(|it| it.label.session == session);
         of_session
-            .map(|in_progress| (in_progress, now.saturating_duration_since(in_progress.since)))
-            .filter(|(_, waited)| *waited >= time)
-            .map(|(CallInProgress { call, label, .. }, waited)| LongCall {
+            .map(|CallInProgress { call, label, lasts }| (call, label, lasts.look(now)))
+            .filter(|(.., waited)| *waited >= time)
+            .map(|(call, label, waited)| LongCall {
                 peer: label.peer_key,
                 call: *call,
                 hang: label.hang(*call, waited),
@@ -127,5 +128,53 @@ impl Calls {
 
     fn state(&self) -> MutexGuard<'_, CallState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+    use crate::memory::device_memory::DeviceMemory;
+    use crate::types::PeerName;
+
+    #[test]
+    fn a_call_hangs_after_ten_seconds_in_which_the_process_ran() {
+        let session = SessionNumber::next();
+        let label = CommLabel {
+            session,
+            peer_key: PeerKey::default(),
+            peer: PeerName::bound("far"),
+            channel: 0,
+            nic: "eth1".into(),
+            nic_index: 0,
+            memory: DeviceMemory::Emulated,
+        };
+        let calls = Calls::default();
+        let (began, begun) = channel();
+        let (end, ended) = channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                calls.make(BlockingCall::Accept, &label, move || {
+                    began.send(()).unwrap();
+                    // The other thread ends it, also by a panic.
+                    let _ = ended.recv();
+                });
+            });
+            begun.recv().unwrap();
+            let now = Instant::now();
+            let hung_at = |seconds| {
+                let hung =
+                    calls.longer_than(CALL_TIMEOUT, session, now + Duration::from_secs(seconds));
+                hung.len()
+            };
+            assert_eq!(hung_at(3600), 0, "it stood still");
+            assert!((3601..3609).all(|seconds| hung_at(seconds) == 0));
+            assert_eq!(hung_at(3609), 1);
+            drop(end);
+        });
+        assert!(calls.longer_than(Duration::ZERO, session, Instant::now()).is_empty());
     }
 }

@@ -113,11 +113,29 @@ fn who_says_no_hello_in_time_is_dropped_and_others_stay() {
         streams.push(TcpStream::connect(address).unwrap());
         assert!(listener.progress(start + Duration::from_secs(second), &ours));
     }
-    let (late, left) = (Duration::from_millis(1), [(9, 5), (10, 4), (12, 2), (14, 0)]);
-    for (second, expected) in left {
-        listener.progress(start + Duration::from_secs(second) + late, &ours);
+    for (second, expected) in
+        [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14].into_iter().zip([5, 5, 5, 5, 5, 5, 4, 3, 2, 1, 0])
+    {
+        listener.progress(start + Duration::from_secs(second), &ours);
         assert_eq!(listener.unproven.len(), expected, "after {second} s");
     }
+}
+
+/// A process that was stopped for long has only just looked.
+#[test]
+fn a_pause_of_the_process_makes_no_hello_late() {
+    let ours = identity();
+    let mut listener = ControlListener::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+    let _stream = TcpStream::connect(listener.address().unwrap()).unwrap();
+    let start = Instant::now();
+    assert!(listener.progress(start, &ours));
+    let mut left_at = |seconds| {
+        listener.progress(start + Duration::from_secs(seconds), &ours);
+        listener.unproven.len()
+    };
+    assert_eq!(left_at(60), 1);
+    let left: Vec<_> = (61..=69).map(&mut left_at).collect();
+    assert_eq!(left, [1, 1, 1, 1, 1, 1, 1, 1, 0]);
 }
 
 /// Makes a dial that has said hello, which the listener has not read.

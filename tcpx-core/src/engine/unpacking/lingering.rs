@@ -12,14 +12,11 @@ use crate::peer::ending::{HeldEnd, Leftover};
 use crate::peer::resources::Ledger;
 use crate::plugin::comm::{ReturnedHandles, close_comms};
 use crate::transfer::batch::BatchNumber;
-use crate::types::PeerName;
+use crate::types::{ObservedTime, PeerName};
 use crate::workers::{Ticket, Workers};
 
 /// Time for which the operations of an ended peer wait for copies and comms that use their memory.
 pub(crate) const UNPACK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time between two checks that counts. A longer time means that this process was stopped,
-/// and with it the work that is waited for.
-const LONGEST_STEP: Duration = Duration::from_secs(1);
 
 /// Remains of one peer.
 #[derive(Debug)]
@@ -30,8 +27,8 @@ pub(super) struct LingeringPeer {
     /// Reason why the peer ended.
     error: Error,
     leftover: Leftover,
-    looked_at: Option<Instant>,
-    waited: Duration,
+    /// Time since the first check.
+    waits: Option<ObservedTime>,
     /// Registrations of operations that have ended although their memory may still be used.
     held: Option<Vec<RegistrationKey>>,
 }
@@ -55,7 +52,7 @@ pub(super) enum LingerState {
 impl LingeringPeer {
     pub(super) fn new(peer: &Peer, error: Error, leftover: Leftover) -> Self {
         let (name, session) = (peer.name().clone(), *peer.session());
-        Self { name, session, error, leftover, looked_at: None, waited: Duration::ZERO, held: None }
+        Self { name, session, error, leftover, waits: None, held: None }
     }
 
     /// Returns whether bytes that this session was writing may still reach the memory.
@@ -102,9 +99,8 @@ impl LingeringPeer {
 
     /// Returns the state of the remains, when batches up to `reached` have finished.
     pub(super) fn check(&mut self, reached: BatchNumber, now: Instant) -> LingerState {
-        let before = self.looked_at.replace(now).unwrap_or(now);
-        self.waited += now.saturating_duration_since(before).min(LONGEST_STEP);
-        let is_late = self.waited >= UNPACK_TIMEOUT;
+        let waits = self.waits.get_or_insert_with(|| ObservedTime::since(now));
+        let is_late = waits.look(now) >= UNPACK_TIMEOUT;
         let is_hopeless = self.leftover.until == BatchNumber::NEVER;
         match self.is_copied(reached) {
             true if !self.leftover.lanes.is_empty() => LingerState::Copied,
