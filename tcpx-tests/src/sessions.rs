@@ -72,8 +72,10 @@ pub fn join_by(from: (&Session, &str), to: (&Session, &str), conn_info: &[u8]) {
     from.0.load_remote_conn_info(to.1, conn_info).expect("own bytes load");
     thread::scope(|scope| {
         let accepted = scope.spawn(|| to.0.accept(from.1));
-        from.0.connect(to.1).expect("it connects");
-        accepted.join().expect("no panic").expect("it is accepted");
+        let connected = from.0.connect(to.1);
+        // The error of the end that failed first is the one that says why.
+        let ends = (connected, accepted.join().expect("no panic"));
+        assert!(matches!(ends, (Ok(()), Ok(()))), "{ends:?}");
     });
 }
 

@@ -98,8 +98,10 @@ mod tests {
 
     #[test]
     fn silence_and_the_end_are_errors() {
-        let [left, right] = pair(Budget::new(Some(Duration::from_millis(5))));
+        let [_left, right] = pair(Budget::new(Some(Duration::from_millis(5))));
         assert_eq!(right.receive(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        // On a busy machine the time would be over before the end is seen.
+        let [left, right] = pair(Budget::new(None));
         drop(left);
         assert_eq!(right.receive(&mut [0]).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
