@@ -7,10 +7,14 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::steps::{STEPS, TestStep, Tier};
 
+/// Threads for the steps that run in parallel. Where one step waits for a network, a linker or its
+/// own tests, two others have the processors.
+const HELPERS: usize = 2;
 /// Most lines of a failed step that are printed once more at the end, where they are looked for.
 const REASON_LINES: usize = 80;
 
@@ -37,22 +41,29 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<String, Box<dyn Error
     if main.is_empty() {
         std::mem::swap(&mut main, &mut parallel);
     }
-    let (main, parallel) = std::thread::scope(|scope| {
-        let parallel = scope.spawn(|| {
-            // The output of each is printed when no other step prints.
-            let each = parallel.iter().map(|step| step.run(root, false));
-            each.collect::<std::io::Result<Vec<_>>>()
-        });
+    let next = Mutex::new(parallel.into_iter());
+    // The output of each is printed when no other step prints.
+    let help = || {
+        let next = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
+        std::iter::from_fn(next).map(|step| step.run(root, false)).collect()
+    };
+    let (main, helpers) = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (0..HELPERS).map(|_| scope.spawn(help)).collect();
         let main = main.iter().map(|step| {
             print_line(&format!("\n== {}: {}\n+ {}", step.name, step.about, step.command));
             step.run(root, true)
         });
-        (main.collect::<std::io::Result<Vec<_>>>(), parallel.join())
+        let main = main.collect::<std::io::Result<Vec<_>>>();
+        (main, helpers.into_iter().map(|helper| helper.join()).collect::<Vec<_>>())
     });
     let mut finished = main?;
-    for ended in parallel.map_err(|_| "the thread of the parallel steps panicked")?? {
-        print_line(&format!("\n== {}, which ran in parallel\n{}", ended.name, ended.printed));
-        finished.push(ended);
+    for ended in helpers {
+        let ended: std::io::Result<Vec<_>> =
+            ended.map_err(|_| "a thread of the parallel steps panicked")?;
+        for ended in ended? {
+            print_line(&format!("\n== {}, which ran in parallel\n{}", ended.name, ended.printed));
+            finished.push(ended);
+        }
     }
     report(&finished)
 }

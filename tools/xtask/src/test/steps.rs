@@ -37,7 +37,7 @@ pub(super) struct TestStep {
     pub(super) about: &'static str,
     pub(super) command: &'static str,
     /// Whether it runs at the same time as the other steps: it builds in a folder of its own, or
-    /// uses one processor at most.
+    /// little in the common one.
     pub(super) is_parallel: bool,
 }
 
@@ -115,6 +115,12 @@ pub(super) const STEPS: &[TestStep] = &[
         Tier::Deep,
         "each fuzz target for a moment",
         "tools/scripts/fuzz.sh 5",
+    )),
+    in_parallel(step(
+        "publish",
+        Tier::Deep,
+        "each published crate from its package, with the oldest Rust",
+        "tools/scripts/publish-test.sh",
     )),
     step(
         "aarch64",
