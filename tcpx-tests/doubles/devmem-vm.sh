@@ -41,7 +41,7 @@ tools() {
     dpkg -s busybox-static >/dev/null 2>&1 || missing+=(busybox-static)
     ((${#missing[@]})) || return 0
     apt-get update -q >>"$store/log" 2>&1 || skip "the package lists cannot be fetched: see $store/log"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >>"$store/log" 2>&1 ||
+    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=200 install -y -q --no-install-recommends "${missing[@]}" >>"$store/log" 2>&1 ||
         skip "${missing[*]} cannot be installed: see $store/log"
 }
 

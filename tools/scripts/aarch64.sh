@@ -27,7 +27,8 @@ if ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
 fi
 for tool in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64; do
     if ! command -v "$tool" >/dev/null; then
-        DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null 2>&1 ||
+        DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -o DPkg::Lock::Timeout=200 install -y -q \
+            --no-install-recommends "${packages[@]}" >/dev/null 2>&1 ||
             skip "there is no $tool (Debian: apt-get install ${packages[*]})"
     fi
 done
