@@ -24,6 +24,16 @@ struct Shared {
     stop: AtomicBool,
     /// Whether the helper is about to wait, so that a new chunk must wake it.
     asleep: AtomicBool,
+    /// Whether the helper waits or is about to, or was woken and does not run yet. A hint: the lock
+    /// of a lane decides who runs it.
+    resting: AtomicBool,
+}
+
+impl Shared {
+    fn set_resting(&self, is_resting: bool) {
+        self.resting.store(is_resting, Ordering::Relaxed);
+        self.asleep.store(is_resting, Ordering::SeqCst);
+    }
 }
 
 #[derive(Debug)]
@@ -64,6 +74,7 @@ impl HelperThreads {
                 wake: waker()?,
                 stop: AtomicBool::new(false),
                 asleep: AtomicBool::new(false),
+                resting: AtomicBool::new(false),
             });
             let theirs = Arc::clone(&shared);
             let cpus = cpus.cloned();
@@ -79,20 +90,30 @@ impl HelperThreads {
         Ok(all)
     }
 
-    /// Returns whether the thread of a lane waits.
+    /// Returns whether the thread of a lane waits, and was not notified.
     pub(crate) fn is_asleep(&self, lane: usize) -> bool {
-        self.helpers[lane % self.helpers.len()].shared.asleep.load(Ordering::SeqCst)
+        self.of(lane).asleep.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether the thread of a lane waits, or was woken and does not run yet. It may begin
+    /// to run at any moment.
+    pub(crate) fn is_resting(&self, lane: usize) -> bool {
+        self.of(lane).resting.load(Ordering::Relaxed)
     }
 
     /// Notifies the thread of a lane that the lane has a new chunk.
     pub(crate) fn notify(&self, lane: usize) {
-        let shared = &self.helpers[lane % self.helpers.len()].shared;
+        let shared = self.of(lane);
         // Pairs with the fence in `run`: either the helper sees the chunk, or we see that it
         // sleeps.
         fence(Ordering::SeqCst);
         if shared.asleep.swap(false, Ordering::SeqCst) {
             shared.wake.notify();
         }
+    }
+
+    fn of(&self, lane: usize) -> &Shared {
+        &self.helpers[lane % self.helpers.len()].shared
     }
 }
 
@@ -117,18 +138,18 @@ fn run(lanes: &[Arc<Lane>], shared: &Shared) {
         if run_all(lanes) {
             continue;
         }
-        shared.asleep.store(true, Ordering::SeqCst);
+        shared.set_resting(true);
         fence(Ordering::SeqCst);
         // Chunks that came before the store were not announced, so look once more before waiting.
         if run_all(lanes) {
-            shared.asleep.store(false, Ordering::SeqCst);
+            shared.set_resting(false);
             continue;
         }
         if let Err(error) = sleep(lanes, shared) {
             lanes.iter().for_each(|lane| lane.kill(&format_args!("cannot wait for it: {error}")));
             return;
         }
-        shared.asleep.store(false, Ordering::SeqCst);
+        shared.set_resting(false);
         shared.wake.clear();
     }
 }

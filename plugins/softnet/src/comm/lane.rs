@@ -1,11 +1,11 @@
 //! Lane: one data socket and the queue of chunks on it.
 //!
 //! A lane is run by the thread that calls `test`, by a helper thread, or by the caller while a
-//! helper is not needed. Chunks go in at one end, in the order of their control records. Finished
-//! chunks come out at the other end, in the same order. Each of the three queues has a lock, so
-//! that handing over a chunk never waits for a system call. A chunk may be out while the system
-//! still reads its memory. It waits beside the queues for the reads to end, and takes no room of
-//! chunks that are still to go.
+//! helper is not needed or does not run yet. Chunks go in at one end, in the order of their control
+//! records. Finished chunks come out at the other end, in the same order. Each of the three queues
+//! has a lock, so that handing over a chunk never waits for a system call. A chunk may be out while
+//! the system still reads its memory. It waits beside the queues for the reads to end, and takes no
+//! room of chunks that are still to go.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;

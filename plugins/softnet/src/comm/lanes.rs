@@ -36,8 +36,13 @@ const INLINE_QUEUE_BYTES: usize = 1 << 20;
 const HELPER_QUEUE_BYTES: usize = 4 << 20;
 /// Most bytes on a lane with a helper thread that the caller moves itself, while the helper sleeps:
 /// this takes less time than to wake the helper. With twice as much, messages of 512 KiB, which
-/// come in chunks of 128, were a tenth slower: helpers of several comms work at the same time.
+/// come in chunks of 128, were a tenth slower: helpers of several comms work at the same time. Also
+/// the most that it receives at once until a notified helper runs.
 const CALLER_BYTES: usize = 64 << 10;
+/// Most bytes of the chunks on a lane that the caller leaves to the helper, also while the helper
+/// does not run yet. When it received them too, a message of 256 KiB, which comes in two chunks,
+/// took 6 to 8 % longer (docs/benchmarks/2026-11-30-gpu-receiving.md).
+const HELPER_BYTES: usize = 128 << 10;
 /// Time for which the end of a comm waits for the peer's host to acknowledge bytes that are sent in
 /// place, and then for the system to release them. Longer than a lost packet takes to be sent
 /// again.
@@ -158,8 +163,8 @@ impl Lanes {
         match &self.bell {
             Some(bell) if self.helpers.is_some() => {
                 let is_watched = bell.is_watched();
-                self.run_or_notify(is_watched);
-                NeedsCall::Soon.when(!is_watched)
+                let needs_call = self.run_or_notify(is_watched);
+                needs_call.max(NeedsCall::Soon.when(!is_watched))
             }
             Some(bell) => {
                 // Before the lanes are looked at: the bell rings again for chunks that finish from
@@ -173,24 +178,38 @@ impl Lanes {
     }
 
     /// Runs the lanes with little to move whose helper threads sleep, and notifies the helpers of
-    /// the rest.
-    fn run_or_notify(&mut self, is_watched: bool) {
-        let Some(helpers) = &self.helpers else { return };
-        let mut left = STEP_BYTES;
+    /// the rest. Until such a helper runs, a caller that watches receives in its place. Returns
+    /// whether more may happen although no descriptor becomes ready.
+    fn run_or_notify(&mut self, is_watched: bool) -> NeedsCall {
+        let Some(helpers) = &self.helpers else { return NeedsCall::No };
+        let sees_bytes = is_watched && self.side == Side::Recv;
+        let (mut left, mut needs_call) = (STEP_BYTES, NeedsCall::No);
         for (index, lane) in self.lanes.iter().enumerate() {
-            if self.notified[index] || !lane.has_work() {
+            if !lane.has_work() {
                 continue;
             }
-            let is_short = lane.has_at_most(CALLER_BYTES) && helpers.is_asleep(index);
-            let is_blocked = is_short && run_until_blocked(lane, &mut left);
-            // A caller that watches the socket comes back when there is more to receive. No other
-            // thread would, and bytes that wait to be sent wait for room.
-            let comes_back = is_blocked && is_watched && self.side == Side::Recv;
-            if !comes_back && lane.has_work() {
+            if !self.notified[index] {
+                let is_short = lane.has_at_most(CALLER_BYTES) && helpers.is_asleep(index);
+                let is_blocked = is_short && run_until_blocked(lane, &mut left);
+                // A caller that watches the socket comes back when there is more to receive. No
+                // other thread would, and bytes that wait to be sent wait for room.
+                let comes_back = is_blocked && sees_bytes;
+                if comes_back || !lane.has_work() {
+                    continue;
+                }
                 helpers.notify(index);
                 self.notified[index] = true;
             }
+            let receives = sees_bytes && !lane.has_at_most(HELPER_BYTES) && left > 0;
+            if receives
+                && helpers.is_resting(index)
+                && let Some(Progress::Moved(bytes)) = lane.try_run_once(left.min(CALLER_BYTES))
+            {
+                left -= bytes;
+                needs_call = NeedsCall::AtOnce;
+            }
         }
+        needs_call
     }
 
     fn run_all(&mut self) -> NeedsCall {

@@ -295,6 +295,26 @@ fn a_caller_that_watches_receives_what_is_short() {
 }
 
 #[test]
+fn a_caller_that_watches_leaves_short_lanes_to_a_helper_that_was_notified() {
+    let (ours, mut theirs) = sockets(1, false);
+    let mut lanes = helped(ours, Side::Recv);
+    lanes.descriptors().expect("a bell");
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    for _ in 0..100 {
+        wait_until(|| is_helper_asleep(&lanes));
+        let mut left = HELPER_BYTES;
+        let mut write = || left -= theirs[0].write(&[7; HELPER_BYTES][..left]).unwrap_or(0);
+        write();
+        lanes.push(0, Chunk::new(0, 0, vec![bounce.region().piece(0, HELPER_BYTES)]));
+        wait_until(|| {
+            assert_eq!(lanes.run(), NeedsCall::No);
+            write();
+            harvested(&lanes) == [true]
+        });
+    }
+}
+
+#[test]
 fn helpers_that_cannot_all_start_leave_none_behind() {
     let hooks = HookSet::default();
     let (ours, _theirs) = sockets(2, false);
