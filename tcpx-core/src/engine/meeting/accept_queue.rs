@@ -96,6 +96,8 @@ pub(in crate::engine) struct AcceptQueue<K> {
     ended: VecDeque<K>,
     /// Number of peers that were gone before an accept asked for them.
     missed: u64,
+    /// Why the last of these was gone, in words.
+    why_missed: Option<String>,
     /// Number of peers that connects of this session have taken.
     taken_by_connects: u64,
 }
@@ -109,6 +111,7 @@ impl<K> Default for AcceptQueue<K> {
             by_themselves: Vec::new(),
             ended: VecDeque::new(),
             missed: 0,
+            why_missed: None,
             taken_by_connects: 0,
         }
     }
@@ -261,6 +264,11 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         gone
     }
 
+    /// Records why a peer that was taken out as gone had left.
+    pub(super) fn note_why_missed(&mut self, why: String) {
+        self.why_missed = Some(why);
+    }
+
     /// Takes out the oldest ended peer, if more than [`MAX_ENDED`] have ended.
     pub(super) fn take_ended(&mut self) -> Option<K> {
         if self.ended.len() > MAX_ENDED { self.ended.pop_front() } else { None }
@@ -282,6 +290,9 @@ impl<K: Copy + PartialEq> AcceptQueue<K> {
         }
         if self.missed > 0 {
             why += &format!("; {} came and left before they were accepted", self.missed);
+            if let Some(reason) = &self.why_missed {
+                why += &format!(", the last after: {reason}");
+            }
         }
         why
     }

@@ -226,6 +226,7 @@ impl Engine {
             let Some(peer) = self.take_out(key) else { continue };
             if let Some(error) = peer.why_gone() {
                 tracing::warn!(peer = %peer.name(), %error, "peer left before it was accepted");
+                self.meeting.accept_queue.note_why_missed(error.to_string());
             }
         }
         while let Some(key) = self.meeting.accept_queue.take_ended() {

@@ -16,7 +16,7 @@ struct AgentWithRxdm {
 }
 
 impl AgentWithRxdm {
-    fn new(behaviour: &SocketBehaviour) -> Self {
+    fn new(behaviour: &SocketBehaviour, options: Options) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut rxdm = RxdmServer::start(folder.path(), &[]);
         for socket in ["rx_rule_manager", "rx_rule_uninstall"] {
@@ -24,9 +24,13 @@ impl AgentWithRxdm {
         }
         let path = folder.path().to_str().expect("a path of words");
         let mut agent = agent(&[("NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX", path)]);
-        agent.run(Command::New(Options { channels: Some(2), ..options(0, "d2d") }));
+        agent.run(Command::New(options));
         Self { agent, _rxdm: rxdm, _folder: folder }
     }
+}
+
+fn rxdm_options() -> Options {
+    Options { channels: Some(2), ..options(0, "d2d") }
 }
 
 fn healthy() -> SocketBehaviour {
@@ -35,7 +39,7 @@ fn healthy() -> SocketBehaviour {
 
 /// Returns the errors of two ends whose RxDMs behave in these manners.
 fn failures(left: &SocketBehaviour, right: &SocketBehaviour) -> [Failure; 2] {
-    let (left, right) = (AgentWithRxdm::new(left), AgentWithRxdm::new(right));
+    let [left, right] = [left, right].map(|it| AgentWithRxdm::new(it, rxdm_options()));
     let mut pair = Pair { left: left.agent, right: right.agent };
     let (of_left, of_right) = pair.join("left", "right").expect_err("they never connect");
     let failures = [of_left, of_right].map(|reply| reply.expect_err("both know").failure());
@@ -43,7 +47,8 @@ fn failures(left: &SocketBehaviour, right: &SocketBehaviour) -> [Failure; 2] {
     failures
 }
 
-/// At one end, or at both: the other learns of it in time.
+/// At one end, or at both: the other learns of it in time. The set-up may fail before the right end
+/// calls accept. Its accept then waits for another peer, and has the reason of the one that left.
 fn is_named(behaviour: &SocketBehaviour, id: &str) {
     if !has_gpu() {
         return;
@@ -51,10 +56,38 @@ fn is_named(behaviour: &SocketBehaviour, id: &str) {
     let healthy = healthy();
     for (left, right) in [(behaviour, &healthy), (&healthy, behaviour), (behaviour, behaviour)] {
         for failure in failures(left, right) {
-            assert!(failure.text.ends_with(&format!("[{id}]")), "{behaviour:?}: {failure:?}");
-            assert!(failure.text.contains("plugin call "), "{failure:?}");
+            let is_late = failure.text.ends_with("[TCPX-725]");
+            let reason = failure.text.strip_suffix(" [TCPX-725]").unwrap_or(&failure.text);
+            assert!(!is_late || reason.contains("came and left before"), "{failure:?}");
+            assert!(reason.ends_with(&format!("[{id}]")), "{behaviour:?}: {failure:?}");
+            assert!(reason.contains("plugin call "), "{failure:?}");
         }
     }
+}
+
+fn failure_of(agent: &mut Agent, command: Command) -> Failure {
+    agent.ask(command).expect_err("they never connect").failure()
+}
+
+#[test]
+fn an_accept_after_the_failure_has_its_reason() {
+    if !has_gpu() {
+        return;
+    }
+    let broken = SocketBehaviour::Close;
+    let soon = Options { connect_timeout_ms: Some(5000), ..rxdm_options() };
+    let mut left = AgentWithRxdm::new(&healthy(), rxdm_options());
+    let mut right = AgentWithRxdm::new(&broken, soon);
+    let conn_info = right.agent.get(Command::Listen);
+    left.agent.run(Command::Load { peer: "right".into(), conn_info });
+    // The reason that this end has comes from the other one, which has given up by then.
+    let failure = failure_of(&mut left.agent, Command::Connect { peer: "right".into() });
+    assert!(failure.text.ends_with("[TCPX-506]"), "{failure:?}");
+    let failure = failure_of(&mut right.agent, Command::Accept { peer: "left".into() });
+    for part in ["1 came and left before they were accepted", "[TCPX-506] [TCPX-725]"] {
+        assert!(failure.text.contains(part), "{failure:?}");
+    }
+    [left.agent, right.agent].into_iter().for_each(end);
 }
 
 #[test]
@@ -77,7 +110,7 @@ fn a_healthy_daemon_lets_them_connect() {
     if !has_gpu() {
         return;
     }
-    let (left, right) = (AgentWithRxdm::new(&healthy()), AgentWithRxdm::new(&healthy()));
+    let [left, right] = [(); 2].map(|()| AgentWithRxdm::new(&healthy(), rxdm_options()));
     let mut pair = Pair { left: left.agent, right: right.agent };
     pair.join("left", "right").expect("RxDM answers");
     end_all(vec![pair.left, pair.right]);

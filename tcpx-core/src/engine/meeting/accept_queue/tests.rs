@@ -161,7 +161,9 @@ fn peers_that_left_are_counted_and_forgotten() {
     queue.arrive(1, &says("a"));
     queue.arrive(2, &says("a"));
     assert_eq!(queue.take_gone(|peer| peer == 1), [1]);
-    assert!(queue.why_none().contains("1 came and left"));
+    assert!(queue.why_none().ends_with("1 came and left before they were accepted"));
+    queue.note_why_missed("its plugin failed [TCPX-506]".to_owned());
+    assert!(queue.why_none().ends_with("accepted, the last after: its plugin failed [TCPX-506]"));
     assert_eq!(queue.start_accept(named("a"), None), Some(2));
 }
 
