@@ -1,7 +1,8 @@
 //! Send and receive comms: what happens between `isend` or `irecv` and a request that is done.
 //!
-//! - `send_comm`: a send comm; `send_comm::outgoing`: records and chunks on their way to the
-//!   sockets; `send_comm::readiness`: the events that it waits for
+//! - `send_comm`: a send comm; `send_comm::queueing`: messages on their way from the post, over
+//!   pinned pages where a GPU has them; `send_comm::outgoing`: records and chunks on their way to
+//!   the sockets; `send_comm::readiness`: the events that it waits for
 //! - `recv_comm`: a receive comm; `recv_comm::feeding`: chunks on their way to lanes;
 //!   `recv_comm::records`: matching of control records with posted receives; `recv_comm::arrivals`:
 //!   bytes that have come; `recv_comm::readiness`: the events that it waits for;

@@ -37,11 +37,11 @@ const MEMORY: usize = 4096;
 
 /// One comm, and what its callers do.
 #[derive(Clone, Copy)]
-struct Scenario {
-    lanes: usize,
-    threads: usize,
-    recv_sync: bool,
-    encrypted: bool,
+pub(super) struct Scenario {
+    pub(super) lanes: usize,
+    pub(super) threads: usize,
+    pub(super) recv_sync: bool,
+    pub(super) encrypted: bool,
 }
 
 /// Memory of the sender and of the receiver.
@@ -66,7 +66,7 @@ impl Scenario {
         sender.expect("a thread").join().expect("all is sent");
     }
 
-    fn options(self) -> CommOptions<'static> {
+    pub(super) fn options(self) -> CommOptions<'static> {
         CommOptions {
             number: 0,
             threads: self.threads,
@@ -81,7 +81,7 @@ impl Scenario {
     }
 }
 
-fn sockets(lanes: usize, encrypted: bool) -> (Sockets, Sockets) {
+pub(super) fn sockets(lanes: usize, encrypted: bool) -> (Sockets, Sockets) {
     let (control, its_control) = connection(encrypted);
     let (data, its_data) = (0..lanes).map(|_| connection(encrypted)).unzip();
     let all = |control, data| Sockets { control, data, chunk_bytes: CHUNK_BYTES, steering: None };

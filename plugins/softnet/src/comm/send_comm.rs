@@ -1,5 +1,6 @@
 //! Send comms. A message is cut into chunks, which are announced on the control socket and queued
-//! on the data sockets. Chunks of GPU memory are copied to pinned pages before that.
+//! on the data sockets. Chunks of GPU memory are copied to pinned pages before that. Where nothing
+//! else leaves meanwhile, they are announced when the copy begins.
 //! - `queueing`: whether and where the next message goes.
 //! - `outgoing`: what is queued.
 //! - `readiness`: what a caller waits for.
@@ -15,9 +16,8 @@ use std::time::Duration;
 use tcpx_comm::wire::Side;
 
 use self::outgoing::Outgoing;
-use super::control_socket::{ControlOut, ControlSocket};
+use super::control_socket::ControlSocket;
 use super::credit::CreditIn;
-use super::lane_order::RoundRobin;
 use super::lanes::Lanes;
 use super::liveness::Liveness;
 use super::needs_call::NeedsCall;
@@ -100,12 +100,7 @@ impl SendComm {
         let watched = lanes.sockets().chain([&sockets.control.socket]);
         Ok(Self {
             liveness: Liveness::new(watched, Side::Send, options),
-            outgoing: Outgoing {
-                order: RoundRobin::new(lanes.len()),
-                lanes,
-                records: ControlOut::default(),
-                spare: Vec::new(),
-            },
+            outgoing: Outgoing::new(lanes),
             control: ControlSocket::new(sockets.control, hooks, number, Side::Send),
             credit: options.recv_sync.then(CreditIn::default),
             requests: Requests::new(hooks.comm(number, Side::Send)),
@@ -322,3 +317,6 @@ impl Drop for SendComm {
         self.control.drain();
     }
 }
+
+#[cfg(all(test, not(tcpx_helgrind)))]
+mod tests;

@@ -45,6 +45,13 @@ pub(crate) struct Staged {
     copies: usize,
 }
 
+impl Staged {
+    /// Returns whether the chunk is all of a message of `total` bytes.
+    pub(crate) fn is_whole(&self, total: u32) -> bool {
+        self.memory.len() == total as usize
+    }
+}
+
 /// Copies of one comm.
 #[derive(Debug)]
 pub(crate) struct Stager {
@@ -192,6 +199,11 @@ impl Stager {
             self.clock.idle();
         }
         Ok((oldest.mark <= reached).then_some(*oldest))
+    }
+
+    /// Returns a chunk under way, counted from the oldest.
+    pub(crate) fn under_way(&self, index: usize) -> Option<Staged> {
+        self.under_way.get(index).copied()
     }
 
     /// Returns the message of the oldest chunk.

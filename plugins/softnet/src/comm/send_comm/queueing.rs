@@ -67,7 +67,9 @@ impl SendComm {
             return true;
         }
         if self.is_staged(number) {
-            return self.stage_message(number);
+            let is_all_staged = self.stage_message(number);
+            self.announce_staged();
+            return is_all_staged;
         }
         // Records are in the order of the messages, so no message overtakes one that is staged.
         self.stager.as_ref().is_none_or(|stager| stager.is_idle()) && self.queue_message(number)
@@ -97,6 +99,26 @@ impl SendComm {
         true
     }
 
+    /// Announces the chunks that are being staged, where the sockets have nothing else to send: the
+    /// records travel while the copies run. The record of an inline message goes with its bytes, so
+    /// those of chunks behind it wait.
+    fn announce_staged(&mut self) {
+        let Some(stager) = &self.stager else { return };
+        if self.outgoing.lanes.has_any_work() {
+            return;
+        }
+        while let Some(chunk) = stager.under_way(self.outgoing.announced()) {
+            let Staged { number, offset, memory, .. } = chunk;
+            let Some(send) = self.requests.ring.get_mut(number) else { return };
+            let total = send.memory.len() as u32;
+            let is_inline = chunk.is_whole(total) && total <= self.inline_bytes;
+            if is_inline || !self.outgoing.announce(number, offset, total, memory) {
+                return;
+            }
+            send.records += 1;
+        }
+    }
+
     /// Queues the chunks whose bytes are in pinned pages, in order, while the sockets have room.
     fn queue_staged(&mut self) {
         loop {
@@ -123,9 +145,12 @@ impl SendComm {
     fn queue_copied(&mut self, chunk: Staged) -> bool {
         let Staged { number, offset, memory, .. } = chunk;
         let Some(send) = self.requests.ring.get_mut(number) else { return false };
-        let (size, total) = (memory.len() as u32, send.memory.len() as u32);
-        if total <= self.inline_bytes && size == total {
-            send.unsent -= size;
+        let total = send.memory.len() as u32;
+        if self.outgoing.announced() > 0 {
+            return self.outgoing.push_announced(number, offset, memory);
+        }
+        if chunk.is_whole(total) && total <= self.inline_bytes {
+            send.unsent -= total;
             send.inline = Some(memory);
             self.outgoing.push_inline(number, memory);
         } else if !self.outgoing.push_chunk(number, offset, total, memory, None) {
