@@ -156,11 +156,6 @@ impl Lanes {
         (0..self.lanes.len()).any(|index| self.has_room(index))
     }
 
-    /// Returns whether any lane has chunks to move, or chunks that are out and linger.
-    pub(crate) fn has_any_work(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.has_work())
-    }
-
     /// Moves bytes, up to the limit of a step, on lanes that are not left to helper threads. The
     /// finished chunks are harvested next. Returns whether more may happen although no descriptor
     /// becomes ready.

@@ -1,6 +1,6 @@
 //! Send comms. A message is cut into chunks, which are announced on the control socket and queued
-//! on the data sockets. Chunks of GPU memory are copied to pinned pages before that. Where nothing
-//! else leaves meanwhile, they are announced when the copy begins.
+//! on the data sockets. Chunks of GPU memory are copied to pinned pages before that. Where the
+//! comm was idle, they are announced when the copy begins.
 //! - `queueing`: whether and where the next message goes.
 //! - `outgoing`: what is queued.
 //! - `readiness`: what a caller waits for.
@@ -138,6 +138,9 @@ impl SendComm {
         let number = self.requests.post(send)?;
         if is_in_vain {
             self.requests.stick(number);
+        }
+        if self.requests.ring.is_only_unreported(number) {
+            self.outgoing.begin();
         }
         self.queue_from_gpu();
         Ok(number)

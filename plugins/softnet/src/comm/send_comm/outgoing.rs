@@ -19,6 +19,8 @@ pub(super) struct Outgoing {
     /// Sockets of the chunks that are announced and not queued yet, in order: the oldest of those
     /// that are being staged.
     announced: VecDeque<usize>,
+    /// Whether a chunk was queued since the comm was idle.
+    has_begun: bool,
     pub(super) spare: Vec<Vec<Piece>>,
 }
 
@@ -29,8 +31,14 @@ impl Outgoing {
             lanes,
             records: ControlOut::default(),
             announced: VecDeque::new(),
+            has_begun: false,
             spare: Vec::new(),
         }
+    }
+
+    /// Notes that the comm was idle, and that a message is posted.
+    pub(super) fn begin(&mut self) {
+        self.has_begun = false;
     }
 
     /// Queues a whole message behind its record.
@@ -59,9 +67,12 @@ impl Outgoing {
         self.announced.len()
     }
 
-    /// Queues the record of a chunk whose bytes are not there yet; returns false when no socket has
-    /// room.
+    /// Queues the record of a chunk whose bytes are not there yet. Returns false when no socket has
+    /// room, or another chunk was queued since the comm was idle.
     pub(super) fn announce(&mut self, number: u64, offset: u32, total: u32, memory: Piece) -> bool {
+        if self.has_begun {
+            return false;
+        }
         let Some(lane) = self.record_chunk(number, offset, total, memory) else { return false };
         self.announced.push_back(lane);
         true
@@ -100,6 +111,7 @@ impl Outgoing {
         memory: Piece,
         source: Option<NicSource>,
     ) {
+        self.has_begun = true;
         let mut pieces = self.spare.pop().unwrap_or_default();
         pieces.push(memory);
         self.lanes.push(lane, Chunk::new(number, offset, pieces).sent_from(source));

@@ -99,14 +99,13 @@ impl SendComm {
         true
     }
 
-    /// Announces the chunks that are being staged, where the sockets have nothing else to send: the
-    /// records travel while the copies run. The record of an inline message goes with its bytes, so
-    /// those of chunks behind it wait.
+    /// Announces the chunks that are being staged, where the comm was idle and the first of them is
+    /// not there yet: the records travel while the copies run. When all chunks of a stream are
+    /// announced like this, long messages take an eighth more processor
+    /// (docs/benchmarks/2026-11-30-gpu-bursts.md). The record of an inline message goes with its
+    /// bytes, so those of chunks behind it wait.
     fn announce_staged(&mut self) {
         let Some(stager) = &self.stager else { return };
-        if self.outgoing.lanes.has_any_work() {
-            return;
-        }
         while let Some(chunk) = stager.under_way(self.outgoing.announced()) {
             let Staged { number, offset, memory, .. } = chunk;
             let Some(send) = self.requests.ring.get_mut(number) else { return };
