@@ -65,7 +65,9 @@ def target_of_notifications(here, there, _mine, _its, harm):
     here.notify("there", b"first")
     there.notifications("here")
     harm(there)
-    until("a refusal", lambda: is_refused(here, b"x" * 60_000), BOUND)
+    # One by itself is lost without a word where the other end cannot be reached. Of a flood more
+    # wait for the other end than may.
+    until("a refusal", lambda: is_refused(here, b"x" * 60_000), BOUND, eager=BOUND)
 
 
 def is_refused(here, message):

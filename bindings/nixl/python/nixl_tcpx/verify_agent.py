@@ -23,15 +23,22 @@ class Refused(Exception):
     """The backend says that it does not support what a check needs."""
 
 
+# Seconds of asking without a pause.
+EAGER = 0.05
+
+
 def until(what, condition, seconds):
-    """Asks until the answer is true, and returns it."""
-    end = time.monotonic() + seconds
+    """Asks until the answer is true, and returns it: at first all the time, then every millisecond."""
+    begin = time.monotonic()
     while True:
         answer = condition()
         if answer:
             return answer
-        if time.monotonic() > end:
+        waited = time.monotonic() - begin
+        if waited > seconds:
             raise Hung(f"{what}: not within {seconds:g} s")
+        if waited > EAGER:
+            time.sleep(0.001)
 
 
 def pattern(seed, count):
