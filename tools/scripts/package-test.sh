@@ -10,8 +10,11 @@ if [[ ! ${1:-} ]]; then
     cargo xtask package --profile dev --out "$target/packages" "${glibc[@]}"
     tools/scripts/package-test.sh "$target/packages"
     if python=$(tools/scripts/manifests-test.sh install); then
-        cargo build -p tcpx-cli
-        exec tools/scripts/manifests-test.sh "$python" "$target/debug/tcpx"
+        unpacked=$(mktemp -d)
+        trap 'rm -rf "$unpacked"' EXIT
+        tar -xzf "$target"/packages/tcpx-*-linux-*.tar.gz --strip-components 1 -C "$unpacked"
+        tools/scripts/manifests-test.sh "$python" "$unpacked/bin/tcpx"
+        exit
     fi
     echo "skipped: the schemas of Kubernetes cannot be installed, so tools/deploy/gke is not checked"
     exit

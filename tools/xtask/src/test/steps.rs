@@ -74,12 +74,12 @@ pub(super) const STEPS: &[TestStep] = &[
         "the GPU suite over a driver without a GPU",
         "tools/scripts/fake-gpu.sh",
     ),
-    step(
+    in_parallel(step(
         "conformance",
         Tier::Deep,
         "every rule of the plugin contract over the software plugin, built in and as a file",
         "tools/scripts/conformance-test.sh",
-    ),
+    )),
     step(
         "installation",
         Tier::Deep,
@@ -122,12 +122,12 @@ pub(super) const STEPS: &[TestStep] = &[
         "each published crate from its package, with the oldest Rust",
         "tools/scripts/publish-test.sh",
     )),
-    step(
+    in_parallel(step(
         "aarch64",
         Tier::Deep,
         "the workspace for aarch64, without its tests",
         "tools/scripts/aarch64.sh check",
-    ),
+    )),
     step(
         "faults",
         Tier::Deep,
