@@ -102,7 +102,7 @@ original() {
         part 60 "$tcpx" connect --gpu 0 --channels 8
         export NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS=100000
         for unpack in host d2d kernel; do
-            part 120 "$tcpx" perf --memory cuda --gpu 1 --unpack "$unpack" --channels 4 --sweep --iters 2 --warmup 1
+            part 120 "$tcpx" perf --memory cuda --gpu 1 --unpack "$unpack" --channels 4 --sweep 4K..16M --iters 2 --warmup 1
         done
         part 60 "$tcpx" transfer --memory cuda --gpu 0
         refused TCPX-229 "$tcpx" perf --memory host
