@@ -172,6 +172,13 @@ impl LinkProxy {
         self.wait_for(timeout, |state| state.has_held)
     }
 
+    /// Waits until a frame of this type passes. False when none did in time.
+    #[must_use]
+    pub fn wait_until_passed(&self, direction: Direction, kind: u16, timeout: Duration) -> bool {
+        let is_it = |it: &(Direction, u16, Vec<u8>)| (it.0, it.1) == (direction, kind);
+        self.wait_for(timeout, |state| state.passed.iter().any(is_it))
+    }
+
     fn wait_for(&self, timeout: Duration, has_happened: impl Fn(&ProxyState) -> bool) -> bool {
         let give_up_at = Instant::now() + timeout;
         let mut state = self.shared.state();
@@ -376,6 +383,7 @@ fn wait_for_fate(direction: Direction, kind: u16, frame: Vec<u8>, shared: &Share
         state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
     state.passed.push((direction, kind, frame));
+    shared.changed.notify_all();
     if state.is_over { FrameFate::Over } else { FrameFate::Free }
 }
 

@@ -178,7 +178,7 @@ impl Connection {
 
     /// Sends what the kernel takes. Returns whether any byte moved.
     pub(super) fn flush(&mut self) -> Result<bool> {
-        self.link.flush().map_err(|error| self.link_error(error))
+        self.link.flush().or_else(|error| self.link_ended(error).map(|()| false))
     }
 
     /// Returns the number of chunks that were sent so far, and that have arrived.
@@ -212,6 +212,15 @@ impl Connection {
     pub(super) fn error_of_loss(&self, loss: Loss, phase: Phase) -> Error {
         let Loss { channel, sent, arrived, waited } = loss;
         self.gone(Departure::ChunksLost { channel, sent, arrived, waited }, phase)
+    }
+
+    /// Handles the end of the link. Returns it as an error, unless the peer may have left in order.
+    pub(super) fn link_ended(&mut self, error: LinkError) -> Result<()> {
+        let is_closed = error == LinkError::Gone(Departure::LinkClosed);
+        if is_closed && self.protocol.handle_link_closed() {
+            return Ok(());
+        }
+        Err(self.link_error(error))
     }
 
     pub(super) fn link_error(&self, error: LinkError) -> Error {

@@ -128,7 +128,7 @@ impl Connection {
         {
             return self.read_chunk(chunk, &place, now, cx);
         }
-        self.link.read(now).map_err(|error| self.link_error(error))
+        self.link.read(now).or_else(|error| self.link_ended(error).map(|()| true))
     }
 
     fn next_frame(&mut self) -> Result<Option<Frame>> {

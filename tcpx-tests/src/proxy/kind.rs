@@ -19,6 +19,8 @@ pub const HANDLES: u16 = 7;
 pub const OPEN: u16 = 8;
 /// The first frame of a goodbye.
 pub const GOODBYE: u16 = 11;
+/// The last frame of a goodbye: the sends are closed.
+pub const CLOSED: u16 = 12;
 /// The last frame of an end that gives up.
 pub const ABORT: u16 = 13;
 /// A message is offered.

@@ -139,6 +139,20 @@ fn closed_in_the_goodbye() {
     trio.replace_victim(agent(""));
 }
 
+/// The victim has left in order. Its last word is lost, as where its system resets the link because
+/// a ping of the hub came too late.
+#[test]
+fn closed_instead_of_the_last_word() {
+    let (mut trio, proxy) = acquainted("");
+    trio.connect();
+    proxy.hold(Direction::ToConnector, kind::CLOSED);
+    trio.hub.send_command(Command::Disconnect { peer: "victim".into() });
+    assert!(proxy.wait_until_held(PATIENCE), "the victim has closed its sends");
+    assert!(proxy.wait_until_passed(Direction::ToListener, kind::CLOSED, PATIENCE));
+    proxy.cut();
+    trio.hub.receive_reply(PATIENCE).expect("nothing that the program sent or received is lost");
+}
+
 /// Any socket of a comm may end alone, at either end.
 #[test]
 fn a_data_socket_is_cut_while_the_control_link_lives() {

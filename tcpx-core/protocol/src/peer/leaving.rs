@@ -108,6 +108,16 @@ impl PeerProtocol {
         }
     }
 
+    /// Handles the end of the link. Returns whether the peer may have left in order; then the
+    /// parting goes on. A peer that has said and heard everything closes the link. If a ping of
+    /// this end comes after that, its system resets the link, and its last word can be lost.
+    pub fn handle_link_closed(&mut self) -> bool {
+        match &mut self.cx.life.stage {
+            Stage::Closing(shutdown) => shutdown.link_closed(),
+            Stage::Connecting { .. } | Stage::Up { .. } | Stage::Over => false,
+        }
+    }
+
     /// Returns whether everything is said and heard. All that is left is to close this end's
     /// receive comms; the peer may be gone, and its link with it.
     pub fn is_parted(&self) -> bool {

@@ -140,6 +140,14 @@ impl Shutdown {
         self.received_closed = true;
     }
 
+    /// Takes the end of the link for the peer's last word, which it may say once the sends of this
+    /// end are closed. Returns whether it may have.
+    pub(in super::super) fn link_closed(&mut self) -> bool {
+        let may_have_ended = matches!(self.comms, Comms::SendsClosed | Comms::ClosingReceives);
+        self.received_closed |= may_have_ended;
+        may_have_ended
+    }
+
     pub(in super::super) fn sends_closed(&mut self) {
         self.comms = Comms::SendsClosed;
     }

@@ -26,6 +26,8 @@ pub(super) struct Pair {
     /// Frames that each end still reads of a link that is cut.
     still_read: Option<[usize; 2]>,
     has_seen_end: [bool; 2],
+    /// Whether each end has parted without the last word of the other.
+    has_parted_unheard: [bool; 2],
     /// Receive that each send was matched with, by sending end.
     matches: [BTreeMap<TransferKey, TransferKey>; 2],
     /// Pieces of each receive that have arrived, by offset, by sending end.
@@ -43,6 +45,7 @@ impl Pair {
             ends: settings.map(|setting| Driver::new(setting, now)),
             still_read: None,
             has_seen_end: [false; 2],
+            has_parted_unheard: [false; 2],
             matches: [BTreeMap::new(), BTreeMap::new()],
             arrived: [BTreeMap::new(), BTreeMap::new()],
             moved: settings.map(|setting| vec![VecDeque::new(); setting.channels.into()]),
@@ -130,10 +133,18 @@ impl Pair {
             return Ok(());
         }
         let parted = Some(Over::Said(Ending::Goodbye));
+        let mut may_have_parted = false;
+        self.ends[end].input(|protocol| may_have_parted = protocol.handle_link_closed())?;
+        if may_have_parted {
+            ensure!(self.ends[end].over == parted, "end {end} does not go on with the parting");
+            self.has_parted_unheard[end] = true;
+            return Ok(());
+        }
+        // An end that has heard this one's last word has parted, and its own may have been lost.
+        let other = 1 - end;
         ensure!(
-            self.still_read.is_some() || self.ends[1 - end].over != parted,
-            "end {} has parted, and end {end} has not",
-            1 - end
+            self.has_parted_unheard[other] || self.ends[other].over != parted,
+            "end {other} has parted, and end {end} has not"
         );
         self.ends[end].end(Over::ByDriver)
     }

@@ -56,6 +56,54 @@ fn closed_before_this_ends_goodbye_is_a_violation() {
 }
 
 #[test]
+fn a_link_that_ends_before_the_peer_may_have_left_in_order_is_an_error() {
+    let mut pair = up();
+    let mut protocol = taken(&mut pair);
+    assert!(!protocol.handle_link_closed(), "up");
+    protocol.handle_disconnect();
+    assert!(!protocol.handle_link_closed(), "without a goodbye");
+    assert_eq!(hear(&mut protocol, Frame::Goodbye), None);
+    assert!(!protocol.handle_link_closed(), "the sends of this end are open");
+}
+
+#[test]
+fn a_link_that_ends_instead_of_the_last_word_is_a_parting() {
+    let mut pair = up();
+    let mut protocol = taken(&mut pair);
+    protocol.handle_disconnect();
+    assert_eq!(hear(&mut protocol, Frame::Goodbye), None);
+    protocol.handle_sends_closed();
+    assert!(protocol.handle_link_closed());
+    let actions: Vec<Action> = std::iter::from_fn(|| protocol.poll_action()).collect();
+    assert!(matches!(actions[..], [Action::Send(Frame::Closed), Action::CloseReceives]));
+    assert!(protocol.is_parted());
+    assert!(protocol.handle_link_closed(), "it may be seen again, by a write");
+    protocol.handle_receives_closed();
+    let ending = protocol.poll_action();
+    assert!(matches!(ending, Some(Action::End { ending: Ending::Goodbye, .. })), "{ending:?}");
+}
+
+/// Settling checks that an end parts, too, if the other has parted on its last word.
+#[test]
+fn a_parting_whose_link_is_cut_at_any_time_ends() {
+    for case in 0..16 * 5 * 2 {
+        let (order, frames, both_leave) = (case % 16, case / 16 % 5, case >= 16 * 5);
+        let case = format!("order {order:b}, {frames} frames, both leave: {both_leave}");
+        let mut pair = up();
+        pair.ends[0].disconnect().unwrap();
+        if both_leave {
+            pair.ends[1].disconnect().unwrap();
+        }
+        for at in 0..frames {
+            pair.deliver(order >> at & 1).unwrap_or_else(|error| panic!("{case}: {error}"));
+        }
+        pair.cut([0, 0]);
+        pair.settle().unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert!(pair.ends.iter().all(|end| end.over.is_some()), "{case}");
+    }
+}
+
+#[test]
 fn closed_twice_is_a_violation() {
     let mut pair = up();
     pair.ends[0].disconnect().unwrap();
