@@ -144,6 +144,9 @@ impl SessionContext {
         let mut tuning = Tuning::new(chunk_bytes, chunks_ahead);
         if !self.plugin.is_hardware() {
             tuning = tuning.pipelined();
+            if !matches!(self.memory, DeviceMemory::Emulated) {
+                tuning = tuning.copied_by_gpu();
+            }
         }
         if self.options.gather && self.options.staging_bytes > 0 {
             tuning = tuning.gathering(self.device_copier);

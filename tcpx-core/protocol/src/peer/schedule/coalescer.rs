@@ -174,7 +174,9 @@ impl Coalescer {
     /// Returns how much is the next plan when nothing can be gathered: what lies one behind the
     /// other.
     pub(in super::super) fn next_in_place(&self, tuning: &Tuning) -> Option<Portion> {
-        self.segment(0, u64::from(tuning.chunk_bytes), MAX_NAMES)
+        let first = self.send(0)?.member;
+        let room = tuning.shared_chunk(first.span.memory, first.bytes);
+        self.segment(0, room, MAX_NAMES)
     }
 
     /// Returns whether the message at `index` may share a chunk with those before it, judging by

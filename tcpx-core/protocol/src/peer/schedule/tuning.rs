@@ -25,6 +25,10 @@ const CHUNKS: u64 = 4;
 /// Messages up to this size are cut into two chunks. With four, one of 256 KiB of a GPU takes a
 /// quarter longer (measured; docs/benchmarks/2026-11-29-gpu-shared.md).
 const HALVED_BYTES: u64 = 256 << 10;
+/// Most bytes of a chunk that short messages of a GPU share, where its engine copies chunks to the
+/// CPU's memory. With 512 KiB, eight of 64 KiB take 14 to 20 % longer (measured;
+/// docs/benchmarks/2026-11-30-gpu-settings.md).
+const COPIED_BYTES: u32 = 256 << 10;
 /// A chunk may be this many times shorter than the agreed size.
 const MOST_CUTS: u32 = 8;
 const PAGE_BYTES: u64 = 4096;
@@ -59,6 +63,8 @@ pub enum Copier {
 pub struct Tuning {
     /// Most bytes of a chunk, as both ends agreed.
     pub chunk_bytes: u32,
+    /// Most bytes of a chunk that short messages of device memory share, one behind the other.
+    pub shared_device_chunk: u32,
     /// Least bytes of the chunks of a message that is cut into several.
     pub shortest_chunk: u32,
     /// Most bytes of them.
@@ -87,6 +93,7 @@ impl Tuning {
         let chunk = u64::from(chunk_bytes.max(1));
         Self {
             chunk_bytes,
+            shared_device_chunk: chunk_bytes,
             shortest_chunk: chunk_bytes,
             longest_chunk: chunk_bytes,
             link_chunk_bytes: LINK_CHUNK_BYTES,
@@ -107,6 +114,12 @@ impl Tuning {
         Self { shortest_chunk, longest_chunk, ..self }
     }
 
+    /// Returns the same tuning for device memory that a GPU copies to the CPU's chunk by chunk:
+    /// while one is sent, the next is copied.
+    pub fn copied_by_gpu(self) -> Self {
+        Self { shared_device_chunk: self.chunk_bytes.min(COPIED_BYTES), ..self }
+    }
+
     /// Returns the same tuning with short pieces copied together: of host memory by the CPU, of
     /// device memory by the given copier, if that can do it quickly enough.
     pub fn gathering(self, device: Option<Copier>) -> Self {
@@ -120,6 +133,16 @@ impl Tuning {
             MemoryType::Host => self.host,
             MemoryType::Device => self.device,
         }
+    }
+
+    /// Returns the most bytes of a chunk that messages share which lie one behind the other, if the
+    /// first is as long as this.
+    pub(super) fn shared_chunk(&self, memory: MemoryType, message_bytes: u64) -> u64 {
+        match memory {
+            MemoryType::Device if message_bytes <= self.short_bytes => self.shared_device_chunk,
+            MemoryType::Device | MemoryType::Host => self.chunk_bytes,
+        }
+        .into()
     }
 
     /// Returns the number of bytes of each chunk, but for the last, of a message that costs this

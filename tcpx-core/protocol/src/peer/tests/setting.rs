@@ -12,6 +12,7 @@ use crate::types::peer_budget::PeerBudget;
 /// on the link is longer than what any test moves there.
 pub(super) const DEAL_AT_ONCE: Tuning = Tuning {
     chunk_bytes: CHUNK_BYTES,
+    shared_device_chunk: CHUNK_BYTES,
     shortest_chunk: CHUNK_BYTES,
     longest_chunk: CHUNK_BYTES,
     link_chunk_bytes: 60 << 10,

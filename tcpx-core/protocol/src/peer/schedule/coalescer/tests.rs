@@ -70,6 +70,30 @@ fn neighbours_fill_a_chunk_and_no_more() {
 }
 
 #[test]
+fn short_neighbours_that_a_gpu_copies_do_not_fill_a_long_chunk() {
+    const KIB: u64 = 1 << 10;
+    let neighbours = |memory, count, bytes| -> Vec<MatchedSend> {
+        let mut sends: Vec<_> =
+            (0..count).map(|at| matched(at, at * bytes, bytes, Delivery::Unpacked)).collect();
+        sends.iter_mut().for_each(|send| send.member.span.memory = memory);
+        sends
+    };
+    let [short, longer] = [(8, 64 * KIB), (4, 128 * KIB)];
+    let plans = |memory, (count, bytes), tuning: &Tuning| -> Vec<u64> {
+        plans(&neighbours(memory, count, bytes), tuning).iter().map(|plan| plan.2 / KIB).collect()
+    };
+    let [device, host] = [MemoryType::Device, MemoryType::Host];
+    let whole = Tuning::new(512 << 10, 1).pipelined();
+    let copied = whole.copied_by_gpu();
+    assert_eq!(plans(device, short, &copied), [256, 256]);
+    assert_eq!(plans(device, short, &whole), [512]);
+    assert_eq!(plans(host, short, &copied), [512]);
+    assert_eq!(plans(device, longer, &copied), [512]);
+    let of_short_chunks = Tuning::new(128 << 10, 1).copied_by_gpu();
+    assert_eq!(plans(device, short, &of_short_chunks), [128; 4]);
+}
+
+#[test]
 fn a_message_longer_than_a_chunk_is_a_plan_of_its_own() {
     let long = matched(0, 0, 1000, Delivery::Unpacked);
     let next = matched(1, 1000, 8, Delivery::Unpacked);
