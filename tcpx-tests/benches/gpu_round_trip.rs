@@ -47,7 +47,7 @@ const WARMUP: usize = 4;
 const RESTING_SHARE: usize = 8;
 
 fn main() -> Result<()> {
-    let Some((gpu, is_json)) = begin()? else { return Ok(()) };
+    let Some((gpu, is_json)) = begin(&[])? else { return Ok(()) };
     let share = if rest()?.is_zero() { 1 } else { RESTING_SHARE };
     for (bytes, trips) in SIZES.into_iter().filter(|(bytes, _)| is_wanted(*bytes)) {
         let trips = trips / share;

@@ -47,7 +47,7 @@ const ROUNDS: usize = 5;
 const WARMUP: usize = 3;
 
 fn main() -> Result<()> {
-    let Some((gpu, is_json)) = begin()? else { return Ok(()) };
+    let Some((gpu, is_json)) = begin(&names())? else { return Ok(()) };
     for (bytes, one, several) in SIZES.into_iter().filter(|(bytes, ..)| is_wanted(*bytes)) {
         let mut ways = ways(&gpu, bytes)?;
         for (messages, samples) in [(1, one), (SEVERAL, several)] {
@@ -70,10 +70,14 @@ struct Measured {
     rounds: Rounds,
 }
 
+/// Returns the names of all ways.
+fn names() -> Vec<&'static str> {
+    WAYS.map(|way| way.name).into_iter().chain([PLAIN]).collect()
+}
+
 /// Returns the ways that the command line names, or all.
 fn ways(gpu: &CudaGpu, bytes: usize) -> Result<Vec<Measured>> {
-    let names = WAYS.map(|way| way.name).into_iter().chain([PLAIN]);
-    let has_names = names.into_iter().any(has_word);
+    let has_names = names().into_iter().any(has_word);
     let is_wanted = |name: &str| !has_names || has_word(name);
     let mut all = Vec::new();
     let mut add = |name, samples| all.push(Measured { name, samples, rounds: Rounds::default() });

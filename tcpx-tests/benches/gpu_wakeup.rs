@@ -44,7 +44,7 @@ const NOT_READY: i32 = 600;
 type Handle = *mut c_void;
 
 fn main() -> Result<()> {
-    let Some((gpu, is_json)) = begin()? else { return Ok(()) };
+    let Some((gpu, is_json)) = begin(&[])? else { return Ok(()) };
     let _entered = gpu.enter()?;
     for (bytes, copies) in SIZES.into_iter().filter(|(bytes, _)| is_wanted(*bytes)) {
         let mut bench = Bench::new(&gpu, bytes)?;

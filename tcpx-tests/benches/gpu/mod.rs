@@ -8,11 +8,23 @@ use tcpx_cuda::CudaGpu;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// GPU 0, and whether figures are wanted as JSON; nothing when there is nothing to measure.
-pub(crate) fn begin() -> Result<Option<(CudaGpu, bool)>> {
+/// GPU 0, and whether figures are wanted as JSON; nothing when there is nothing to measure. The
+/// command line may have numbers of bytes, and these words.
+///
+/// # Errors
+/// Another word: what it was to choose would be measured with the rest.
+pub(crate) fn begin(words: &[&str]) -> Result<Option<(CudaGpu, bool)>> {
     // As cargo's other benches: `cargo test` only asks whether it runs.
     if has_word("--test") {
         return Ok(None);
+    }
+    let flags = ["--json", "--bench"];
+    let is_known = |word: &str| {
+        flags.contains(&word) || words.contains(&word) || word.parse::<usize>().is_ok()
+    };
+    if let Some(word) = env::args().skip(1).find(|word| !is_known(word)) {
+        let known = [&["BYTES", "--json"], words].concat().join(", ");
+        return Err(format!("{word} is none of {known}").into());
     }
     if gpu_count() == 0 {
         println!("skipped: there is no GPU");
