@@ -116,7 +116,7 @@ struct SessionRoundTrip {
 
 impl SessionRoundTrip {
     fn new(way: Way, bytes: usize) -> Result<Self> {
-        let pair = Pair::new(way)?;
+        let pair = Pair::new(way, [0, 0])?;
         let sessions = &pair.sessions;
         let post = |session: &Session| -> Result<Post> {
             let memory = session.allocate(bytes as u64, MemoryType::Device)?;

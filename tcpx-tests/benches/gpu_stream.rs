@@ -1,9 +1,11 @@
 //! A stream of messages between two places in memory of GPU 0, one way: two sessions of this
 //! process, beside plain sockets with the copies that a program would make itself.
 //!
-//! `cargo bench -p tcpx-tests --bench gpu_stream [-- [--json] [BYTES | WAY]…]`
+//! `cargo bench -p tcpx-tests --bench gpu_stream [-- [--json] [--two] [BYTES | WAY]…]`
 //!
-//! Both ends are in one process, because two processes that share a GPU take turns on it. Each size
+//! Both ends are in one process, because two processes that share a GPU take turns on it. With
+//! `--two` the messages go from GPU 0 to GPU 1, as NCCL's do, which wants a GPU for each rank. Each
+//! size
 //! is measured twice: one message at a time, as `tcpx perf` does, and several under way, which are
 //! posted at once. Receives are posted before "go", a flag at which the sender looks. The time runs
 //! from there until the last byte is in the receiver's memory. The wake of the thread that waits
@@ -43,13 +45,18 @@ const SIZES: [(usize, usize, usize); 6] = [
 const SEVERAL: usize = 8;
 /// The way of plain sockets; the others are sessions with different settings.
 const PLAIN: &str = "plain";
+/// The word for a GPU at each end.
+const TWO: &str = "--two";
 const ROUNDS: usize = 5;
 const WARMUP: usize = 3;
 
 fn main() -> Result<()> {
-    let Some((gpu, is_json)) = begin(&names())? else { return Ok(()) };
+    let words = [names(), vec![TWO]].concat();
+    let Some((gpu, is_json)) = begin(&words)? else { return Ok(()) };
+    let second = if has_word(TWO) { CudaGpu::open(1)? } else { gpu.clone() };
+    let gpus = [gpu, second];
     for (bytes, one, several) in SIZES.into_iter().filter(|(bytes, ..)| is_wanted(*bytes)) {
-        let mut ways = ways(&gpu, bytes)?;
+        let mut ways = ways(&gpus, bytes)?;
         for (messages, samples) in [(1, one), (SEVERAL, several)] {
             let total = messages * bytes;
             for _ in 0..ROUNDS {
@@ -76,17 +83,17 @@ fn names() -> Vec<&'static str> {
 }
 
 /// Returns the ways that the command line names, or all.
-fn ways(gpu: &CudaGpu, bytes: usize) -> Result<Vec<Measured>> {
+fn ways(gpus: &[CudaGpu; 2], bytes: usize) -> Result<Vec<Measured>> {
     let has_names = names().into_iter().any(has_word);
     let is_wanted = |name: &str| !has_names || has_word(name);
     let mut all = Vec::new();
     let mut add = |name, samples| all.push(Measured { name, samples, rounds: Rounds::default() });
     for way in WAYS.into_iter().filter(|way| is_wanted(way.name)) {
-        let ours = SessionStream::new(way, bytes)?;
+        let ours = SessionStream::new(way, gpus, bytes)?;
         add(way.name, Box::new(move |messages, samples| ours.samples(messages, samples)));
     }
     if is_wanted(PLAIN) {
-        let mut plain = SocketStream::new(gpu, bytes)?;
+        let mut plain = SocketStream::new(gpus, bytes)?;
         add(PLAIN, Box::new(move |messages, samples| plain.samples(messages, samples)));
     }
     Ok(all)
@@ -152,8 +159,8 @@ struct SessionStream {
 }
 
 impl SessionStream {
-    fn new(way: Way, bytes: usize) -> Result<Self> {
-        let pair = Pair::new(way)?;
+    fn new(way: Way, gpus: &[CudaGpu; 2], bytes: usize) -> Result<Self> {
+        let pair = Pair::new(way, [gpus[0].ordinal(), gpus[1].ordinal()])?;
         let posts = |end: usize| -> Result<Vec<Post>> {
             let all = (SEVERAL * bytes) as u64;
             let memory = pair.sessions[end].allocate(all, MemoryType::Device)?;

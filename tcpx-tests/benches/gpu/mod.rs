@@ -9,7 +9,7 @@ use tcpx_cuda::CudaGpu;
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// GPU 0, and whether figures are wanted as JSON; nothing when there is nothing to measure. The
-/// command line may have numbers of bytes, and these words.
+/// command line may have numbers of bytes, and these words and flags.
 ///
 /// # Errors
 /// Another word: what it was to choose would be measured with the rest.

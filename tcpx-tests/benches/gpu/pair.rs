@@ -1,5 +1,5 @@
-//! Two sessions of one process over memory of GPU 0, because two processes that share a GPU take
-//! turns on it.
+//! Two sessions of one process over memory of a GPU, because two processes that share a GPU take
+//! turns on it; or over memory of a GPU each.
 
 use std::error::Error;
 use std::thread;
@@ -26,18 +26,18 @@ pub(crate) struct Way {
     progress_thread: bool,
 }
 
-/// Two sessions over GPU 0 that are connected.
+/// Two sessions that are connected.
 pub(crate) struct Pair {
     pub(crate) sessions: [Session; 2],
 }
 
 impl Pair {
-    pub(crate) fn new(way: Way) -> Result<Self> {
+    /// Connects two sessions over these GPUs.
+    pub(crate) fn new(way: Way, gpus: [u32; 2]) -> Result<Self> {
         let options = SessionOptions::from_env()?.plugin(PluginChoice::Soft);
-        let options = options.gpu(Some(0)).unpack(way.unpack);
-        let options = options.progress_thread(way.progress_thread);
-        let session = || Session::new(options.clone());
-        let sessions = [session()?, session()?];
+        let options = options.unpack(way.unpack).progress_thread(way.progress_thread);
+        let session = |gpu| Session::new(options.clone().gpu(Some(gpu)));
+        let sessions = [session(gpus[0])?, session(gpus[1])?];
         let info = sessions[1].listen()?;
         sessions[0].load_remote_conn_info("right", &info)?;
         thread::scope(|scope| {

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! Plain sockets that move messages between two places in memory of a GPU, with the copies that a
+//! Plain sockets that move messages between two places in memory of GPUs, with the copies that a
 //! program would make itself; and the gate at which both ends of a stream begin.
 //!
 //! Messages are cut into pieces of 128 KiB to 512 KiB, which go round over the sockets. Each socket
@@ -144,7 +144,8 @@ impl PlainSocket {
 }
 
 pub(crate) struct SocketStream {
-    gpu: CudaGpu,
+    /// Of the sender, and of the receiver.
+    gpus: [CudaGpu; 2],
     bytes: usize,
     piece_bytes: usize,
     memory: [DeviceBuffer; 2],
@@ -152,17 +153,18 @@ pub(crate) struct SocketStream {
 }
 
 impl SocketStream {
-    pub(crate) fn new(gpu: &CudaGpu, bytes: usize) -> Result<Self> {
+    pub(crate) fn new(gpus: &[CudaGpu; 2], bytes: usize) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let piece_bytes = (bytes / SOCKETS).clamp(128 << 10, 512 << 10).min(bytes);
         let sockets = (0..SOCKETS).map(|_| {
             let dialled = TcpStream::connect(listener.local_addr()?)?;
-            let end = |socket| PlainSocket::new(gpu, socket, piece_bytes);
-            Ok([end(dialled)?, end(listener.accept()?.0)?])
+            let end = |gpu, socket| PlainSocket::new(gpu, socket, piece_bytes);
+            Ok([end(&gpus[0], dialled)?, end(&gpus[1], listener.accept()?.0)?])
         });
         let sockets = sockets.collect::<Result<_>>()?;
-        let memory = || DeviceBuffer::new(gpu, (SEVERAL * bytes) as u64);
-        Ok(Self { gpu: gpu.clone(), bytes, piece_bytes, memory: [memory()?, memory()?], sockets })
+        let memory = |gpu| DeviceBuffer::new(gpu, (SEVERAL * bytes) as u64);
+        let memory = [memory(&gpus[0])?, memory(&gpus[1])?];
+        Ok(Self { gpus: gpus.clone(), bytes, piece_bytes, memory, sockets })
     }
 
     /// The pieces of each socket that is used for this many messages.
@@ -183,18 +185,18 @@ impl SocketStream {
         let [from, to] = [0, 1].map(|end| self.memory[end].address());
         let sockets = self.sockets.iter().map(|[end, _]| end.socket.try_clone());
         let sockets = sockets.collect::<std::io::Result<Vec<_>>>()?;
-        let (gpu, pairs) = (&self.gpu, &mut self.sockets);
+        let ([sending, receiving], pairs) = (&self.gpus, &mut self.sockets);
         thread::scope(|scope| {
             let mut threads = Vec::new();
             for (pieces, [sender, receiver]) in pieces.iter().zip(pairs) {
                 let (gate, received) = (&gate, &received);
                 let mut send = move || -> Result<()> {
-                    let _entered = gpu.enter()?;
+                    let _entered = sending.enter()?;
                     let mut samples = (1..=last).filter(|sample| gate.wait(*sample));
                     samples.try_for_each(|_| sender.send(from, pieces))
                 };
                 let mut receive = move || -> Result<()> {
-                    let _entered = gpu.enter()?;
+                    let _entered = receiving.enter()?;
                     (1..=last).try_for_each(|_| {
                         receiver.receive(to, pieces)?;
                         received.fetch_add(1, Ordering::Release);
