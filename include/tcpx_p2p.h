@@ -1595,8 +1595,9 @@ tcpx_status tcpx_gpu_count(size_t *out_count);
  * `TCPX_ERR_AGAIN`; `TCPX_ERR_UNKNOWN_PEER`; `TCPX_ERR_PEER_STATE`, or the peer's own error when
  * the peer is leaving or over. A notification to a peer that is being connected waits until the
  * peer is up. A peer that is not connected is connected first, as by `tcpx_operation_post`. As
- * much may wait for that as for a peer that is up. After an error nothing was sent. Any thread;
- * does not block.
+ * much may wait for that as for a peer that is up. If the peer does not come up, what waits is
+ * lost: the next call returns the peer's error, once, and the call after that connects it again.
+ * After an error nothing was sent. Any thread; does not block.
  *
  * Pointers:
  * `peer` is NULL or a text that ends with NUL; `notification` is NULL or may be read for

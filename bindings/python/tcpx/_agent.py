@@ -258,7 +258,8 @@ class Agent:
         """Sends 0 to 65,536 bytes to the peer's program, behind earlier notifications.
 
         Does not block: what has no room at the peer waits here. Raises `Error` with TCPX-836 when as
-        much waits already as `notification_bytes` allows.
+        much waits already as `notification_bytes` allows. When notifications were lost because the
+        peer could not be reached, the next call raises the peer's error, and sends nothing.
         """
         self._session.notify(str(peer), data)
 

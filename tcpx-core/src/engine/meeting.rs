@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
-use tcpx_protocol::frames::conn_info::ConnInfo;
+use tcpx_protocol::frames::conn_info::{ConnInfo, SessionId};
 use tcpx_protocol::frames::hello::Nonce;
 use tcpx_protocol::types::memory::Device;
 
@@ -94,6 +94,11 @@ impl Meeting {
     /// Returns the names of peers, in a session of all devices.
     fn names(&self) -> Option<&PeerNames> {
         self.context.names.as_deref()
+    }
+
+    /// Returns whether the connection info of this name leads to a session.
+    fn leads_to(&self, name: &str, session: &SessionId) -> bool {
+        self.infos.get(name).is_some_and(|info| info.session == *session)
     }
 
     /// Returns the queue of peers that have come up or ended.

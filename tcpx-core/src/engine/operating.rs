@@ -152,7 +152,7 @@ impl Engine {
     pub(crate) fn notify(&mut self, name: &str, note: &[u8]) -> Result<()> {
         self.check_open()?;
         check_note(note)?;
-        let key = self.reach(name)?;
+        let key = self.reach_with_note(name)?;
         let peer = self.peers.get_mut(key).ok_or(Error::Closed)?;
         peer.check_requests()?;
         let noted = peer.notify(Arc::from(note), &mut self.resources);

@@ -50,7 +50,9 @@ impl Peer {
                 record,
             }))
         };
-        let nothing = gone(None, MessageStats::default(), ChannelRecord::default());
+        let mut messages = MessageStats::default();
+        messages.one_sided.notifications_unsent = lost as u64;
+        let nothing = gone(None, messages, ChannelRecord::default());
         let mut connection = match std::mem::replace(&mut self.state, nothing) {
             ConnectionState::Linked(connection) => connection,
             ConnectionState::Dialling(_) | ConnectionState::Welcomed => return None,
@@ -133,6 +135,13 @@ impl Peer {
         }
         self.state = gone(Some(agreement), messages, record);
         Some(Leftover { lanes, tickets, stagings, operations, ended, link_buffers, until })
+    }
+}
+
+impl Peer {
+    /// Returns whether notifications were lost with it.
+    pub(crate) fn has_lost_notes(&self) -> bool {
+        matches!(&self.state, ConnectionState::Gone(gone) if gone.messages.one_sided.notifications_unsent > 0)
     }
 }
 

@@ -31,19 +31,21 @@ impl Session {
     /// Sends a notification to a peer, behind earlier notifications: 0 to 65,536 bytes. Does not
     /// block. A peer that is not up is waited for, or connected first, as by
     /// [`Operation::post`](crate::Operation::post). Notifications that wait for a peer that does
-    /// not come up are lost.
+    /// not come up are lost: the next call returns the peer's error, once, and sends nothing. The
+    /// call after that connects the peer again.
     ///
     /// A notification without room at the peer waits here. [`disconnect`](Self::disconnect) sends
     /// waiting notifications first, for at most
     /// [`close_timeout`](crate::SessionOptions::close_timeout). Those that still wait when the peer
-    /// leaves as well, or ends, are dropped: the log has their number, and
+    /// leaves as well, or ends, are dropped. The log has the number of all that were lost, and
     /// [`notifications_unsent`](crate::OneSidedStats::notifications_unsent) counts them.
     ///
     /// # Errors
     /// [`Error::NotificationsFull`] while as much waits for the peer's program as
     /// [`notification_bytes`](crate::SessionOptions::notification_bytes) allows, or for a peer that
     /// is yet to be reached; [`Error::NotificationTooLong`]; [`Error::UnknownPeer`];
-    /// [`Error::PeerState`] or the peer's own error when it is leaving or over.
+    /// [`Error::PeerState`] or the peer's own error when it is leaving or over, or when
+    /// notifications were lost with it.
     pub fn notify(&self, peer: &str, bytes: &[u8]) -> Result<()> {
         self.shared.engine()?.notify(&self.called(peer), bytes)
     }

@@ -296,6 +296,19 @@ impl Engine {
         }
     }
 
+    /// Does the same for a notification, which has no end of its own by which a program would learn
+    /// that it was lost.
+    ///
+    /// # Errors
+    /// The error of the peer with which notifications were lost, once, if the connection info still
+    /// leads there.
+    pub(in crate::engine) fn reach_with_note(&mut self, name: &str) -> Result<PeerKey> {
+        match self.meeting.attempts.take_lost_notes(name) {
+            Some((session, error)) if self.meeting.leads_to(name, &session) => Err(error),
+            _ => self.reach(name),
+        }
+    }
+
     /// Returns the peer of this name, unless it was lost.
     fn present(&self, name: &str) -> Result<(PeerKey, &Peer)> {
         let (key, peer) = self.peer(name)?;

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use tcpx_protocol::frames::conn_info::SessionId;
+
 use super::accept_queue::Accept;
 use crate::error::{Error, Phase, Result};
 use crate::types::PeerKey;
@@ -66,6 +68,8 @@ pub(in crate::engine) struct Attempts {
     running: Vec<Attempt>,
     /// Errors of the last failed attempts, by name.
     failures: HashMap<String, Error>,
+    /// Sessions and errors of peers with which notifications were lost, by name.
+    lost_notes: HashMap<String, (SessionId, Error)>,
     /// Results of accepts of any peer, in the order in which they ended.
     anyone: VecDeque<Result<String>>,
 }
@@ -109,12 +113,25 @@ impl Attempts {
     /// Forgets the failure of a name that has another use. Returns whether an attempt with it had
     /// failed.
     pub(super) fn forget_failure(&mut self, name: &str) -> bool {
+        self.lost_notes.remove(name);
         self.failures.remove(name).is_some()
     }
 
     /// Forgets the failures of names that are not used any more.
     pub(super) fn forget_failures(&mut self, is_it: impl Fn(&str) -> bool) {
+        self.lost_notes.retain(|name, _| !is_it(name));
         self.failures.retain(|name, _| !is_it(name));
+    }
+
+    /// Records that notifications were lost with a peer of this name and session.
+    pub(super) fn notes_lost(&mut self, name: &str, session: SessionId, error: Error) {
+        self.lost_notes.insert(name.to_owned(), (session, error));
+    }
+
+    /// Takes out the session and the error of the peer with which notifications were lost.
+    pub(super) fn take_lost_notes(&mut self, name: &str) -> Option<(SessionId, Error)> {
+        // No name is hashed for each notification.
+        if self.lost_notes.is_empty() { None } else { self.lost_notes.remove(name) }
     }
 
     /// Takes out the attempt of this name.

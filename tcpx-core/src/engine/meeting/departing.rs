@@ -165,6 +165,11 @@ impl Engine {
         // Another peer may have waited for its place, or for its dial to end.
         self.meeting.is_listener_due = true;
         let leftover = peer.end(error.clone(), &mut self.resources, reached);
+        let (name, session) = (peer.name().as_str(), peer.session());
+        // The next notification would connect it again.
+        if peer.has_lost_notes() && !peer.is_left() && self.meeting.leads_to(name, session) {
+            self.meeting.attempts.notes_lost(name, *session, error.clone());
+        }
         self.resources.ledger.exports.rest();
         peer.update_gate();
         if let Some(leftover) = leftover {

@@ -121,6 +121,39 @@ fn lost_notifications_are_counted() {
     }
 }
 
+#[test]
+fn lost_notifications_are_an_error_of_the_next_call() {
+    let gone = open(soft());
+    let info = gone.listen().expect("listen");
+    drop(gone);
+    let left = open(soft().progress_thread(true));
+    left.load_remote_conn_info("right", &info).expect("own bytes load");
+    let is_lost = || matches!(left.peer_state("right"), Ok(PeerState::Failed(_)));
+    let lose = || {
+        for _ in 0..2 {
+            left.notify("right", b"it waits").expect("the peer is yet to be reached");
+        }
+        take_turns(&[], "there is no listener", is_lost);
+    };
+    for round in 1..=2 {
+        lose();
+        let error = left.notify("right", b"one more").expect_err("two are lost");
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+        assert_eq!(left.stats().total.one_sided.notifications_unsent, 2 * round);
+    }
+    lose();
+    // What was lost with another session says nothing of this one.
+    let back = open(patient().accept_all(true));
+    let info = back.listen().expect("listen");
+    left.load_remote_conn_info("right", &info).expect("own bytes load");
+    left.notify("right", b"hello").expect("it waits");
+    let mut taken = Vec::new();
+    take_turns(&[&back], "it is there", || {
+        back.poll_notifications(&mut taken, 1).expect("no fork") > 0
+    });
+    assert_eq!(taken[0].bytes[..], b"hello"[..]);
+}
+
 const RANGES: usize = 5;
 const RANGE_BYTES: usize = 100;
 

@@ -132,8 +132,9 @@ pub(crate) struct PerfArgs {
     messages: Option<u32>,
 
     /// What moves the bytes. The client's clock runs from posting a write or read until its last
-    /// byte is in place; of many an iteration posts each twice at least, and as often as fits into
-    /// 256 MiB and 2,048 operations. What posting one again costs its processor is measured too
+    /// byte is in place. Without --latency an iteration posts each of --depth operations at least
+    /// twice, and as often as fits into 256 MiB and 2,048 operations. What posting one again costs
+    /// its processor is measured too
     #[arg(long, value_enum, conflicts_with = "messages")]
     op: Option<Op>,
 
