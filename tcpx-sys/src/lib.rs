@@ -14,7 +14,8 @@
 //! This crate holds no policy: it never retries, never waits, never interprets a return code. It
 //! opens a plugin by path ([`Plugin::load`]) and forwards the plugin's log lines to `tracing`
 //! ([`log_callback`]). It detects a process that was forked after a plugin was started
-//! ([`is_forked`]), and names the processors that a thread runs on ([`CpuSet`]).
+//! ([`is_forked`]), names the processors that a thread runs on ([`CpuSet`]), and has connections
+//! within a host sent without pacing ([`unpace_within_host`]).
 //!
 //! ```
 //! use std::path::Path;
@@ -44,6 +45,7 @@
 //! ```
 
 mod addition;
+mod congestion;
 mod cpu_set;
 mod encryption;
 mod health;
@@ -56,6 +58,7 @@ mod readiness;
 mod table;
 mod types;
 
+pub use congestion::unpace_within_host;
 pub use cpu_set::{CpuListError, CpuSet};
 pub use encryption::{
     COMM_SECRET_BYTES, CommEncryptionV1, ConnectEncryptedFn, ENCRYPTION_SYMBOL, EncryptListenFn,

@@ -5,12 +5,10 @@
 //! - `handshake`: a connection whose hello is not whole
 //! - `pairing`: choice of the sockets that make up the peer. Pure
 //! - `dial`: a connect attempt and its thread
-//! - `congestion`: no pacing where a connection stays on the host
 //! - `handle`: the 128 bytes that travel from listener to connector. Pure
 //! - `sockets`: result of a finished attempt or accept
 
 mod acceptor;
-mod congestion;
 mod dial;
 mod handle;
 mod handshake;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
 use tcpx_protocol::frames::hello::HandshakeError;
+use tcpx_sys::unpace_within_host;
 
 use crate::control::socket::{LinkError, LinkSocket};
 use crate::error::{Departure, DialFailure, Error, Phase};
@@ -175,6 +176,7 @@ impl Dialing {
     pub(crate) fn start(address: SocketAddr, give_up_at: Instant) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
+        unpace_within_host(&socket, None, address.ip());
         match socket.connect(&address.into()) {
             Ok(()) => {}
             Err(error)

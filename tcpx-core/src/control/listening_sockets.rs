@@ -3,6 +3,8 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
+use tcpx_sys::unpace_within_host;
+
 use crate::control::epoll_set::{EpollSet, Interest};
 
 /// Number of ports that are tried when the port chosen for the first address is taken at another
@@ -63,7 +65,11 @@ impl ListeningSockets {
     /// Accepts a connection from the socket with this number. Never blocks.
     pub(super) fn accept(&self, number: u64) -> io::Result<(TcpStream, SocketAddr)> {
         let socket = usize::try_from(number).ok().and_then(|number| self.0.get(number));
-        socket.ok_or(ErrorKind::NotConnected)?.accept()
+        let (stream, address) = socket.ok_or(ErrorKind::NotConnected)?.accept()?;
+        // This end sends too: what a read asks for.
+        let here = stream.local_addr().ok().map(|here| here.ip());
+        unpace_within_host(&stream, here, address.ip());
+        Ok((stream, address))
     }
 }
 
@@ -84,9 +90,13 @@ fn bind_all(ips: &[IpAddr], port: u16) -> io::Result<ListeningSockets> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
+
+    use socket2::SockRef;
+    use tcpx_testkit::{PATIENCE, eventually};
 
     use super::*;
+    use crate::control::approach::Dialing;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -109,6 +119,21 @@ mod tests {
             assert_eq!(sockets.accept(number).unwrap_err().kind(), ErrorKind::WouldBlock);
         }
         assert_eq!(sockets.accept(2).unwrap_err().kind(), ErrorKind::NotConnected);
+    }
+
+    #[test]
+    fn no_end_of_a_link_within_the_host_is_paced() {
+        let sockets = ListeningSockets::bind("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
+        // Where the system offers it, and whatever it chooses by itself.
+        let _ = SockRef::from(&sockets.0[0]).set_tcp_congestion(b"bbr");
+        let dialing = Dialing::start(sockets.address().unwrap(), Instant::now() + PATIENCE);
+        let dialing = dialing.unwrap();
+        let (accepted, _) = eventually(|| sockets.accept(0).ok());
+        eventually(|| dialing.is_connected().unwrap().then_some(()));
+        for end in [accepted, dialing.into_stream()] {
+            let name = SockRef::from(&end).tcp_congestion().unwrap();
+            assert!(!name.starts_with(b"bbr"), "{:?}", String::from_utf8_lossy(&name));
+        }
     }
 
     #[test]

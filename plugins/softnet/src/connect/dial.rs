@@ -10,9 +10,8 @@ use tcpx_comm::wire::{Hello, HelloReply, HelloStatus, SocketRole};
 use tcpx_seal::exchange::{Answer, ExchangeError, Offer};
 use tcpx_seal::secret::SharedSecret;
 use tcpx_seal::suite::Suite;
-use tcpx_sys::without_forks;
+use tcpx_sys::{unpace_within_host, without_forks};
 
-use super::congestion;
 use super::handle::ListenHandle;
 use super::sockets::{Connection, Sockets};
 use crate::failure::Failure;
@@ -160,7 +159,8 @@ impl Dialer {
     fn try_once(&self, role: SocketRole) -> Result<Connection, DialError> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.bind(&SocketAddrV4::new(self.from, 0).into())?;
-        congestion::prepare(&socket, self.from, *self.handle.address.ip());
+        let to = (*self.handle.address.ip()).into();
+        unpace_within_host(&socket, Some(self.from.into()), to);
         socket.connect_timeout(&self.handle.address.into(), self.time_left()?)?;
         socket.set_tcp_nodelay(true)?;
         let mut socket = TcpStream::from(socket);
