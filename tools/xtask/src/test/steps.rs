@@ -98,12 +98,6 @@ pub(super) const STEPS: &[TestStep] = &[
         "the backend below an unmodified NIXL, and its wheel",
         "tools/scripts/nixl-test.sh all",
     )),
-    step(
-        "python",
-        Tier::Deep,
-        "the Python package, from its wheel in fresh environments",
-        "tools/scripts/python-test.sh all",
-    ),
     in_parallel(step(
         "asan",
         Tier::Deep,
@@ -127,6 +121,13 @@ pub(super) const STEPS: &[TestStep] = &[
         Tier::Deep,
         "the workspace for aarch64, without its tests",
         "tools/scripts/aarch64.sh check",
+    )),
+    // The last of these: its build wants the folder of the installation's and the packages'.
+    in_parallel(step(
+        "python",
+        Tier::Deep,
+        "the Python package, from its wheel in fresh environments",
+        "tools/scripts/python-test.sh all",
     )),
     step(
         "faults",
