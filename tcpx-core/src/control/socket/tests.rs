@@ -1,20 +1,22 @@
 //! Tests of two ends of a link over real sockets.
 
+mod chunks;
 mod rounds;
 
+use std::io::Write;
 use std::net::TcpListener;
 
 use tcpx_protocol::frames::fields::Delivery;
 use tcpx_protocol::frames::frame::Frame;
 use tcpx_protocol::frames::handshake_frame::HandshakeFrame;
-use tcpx_protocol::frames::messages::{LinkChunk, MessageId, Offer, Ready};
+use tcpx_protocol::frames::link_frame::LinkFrame;
+use tcpx_protocol::frames::messages::{Offer, Ready};
 use tcpx_protocol::frames::records::LinkKeys;
 use tcpx_seal::secret::{SharedSecret, TrafficSecret};
 use tcpx_seal::suite::Suite;
 use tcpx_testkit::{PATIENCE, eventually, until};
 
 use super::*;
-use crate::control::shared_bytes::Place;
 
 fn pair() -> (LinkSocket, LinkSocket) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -116,117 +118,9 @@ fn the_bytes_of_messages_follow_their_frames_while_the_reader_is_slow() {
     }
 }
 
-const CHUNK: LinkChunk = LinkChunk { of: MessageId::Write(9), bytes: 300_000 };
-
 /// Makes the frame of an unexpected message, whose bytes follow.
 fn ahead(tag: i64, bytes: u32) -> Frame {
     Frame::Offer(Offer::Eager { tag, bytes })
-}
-
-/// Sends the chunk with bytes that count up, a message behind it, and the chunk again.
-fn send_chunks(link: &mut LinkSocket) -> Vec<u8> {
-    let bytes: Vec<u8> = (0..CHUNK.bytes).map(|at| (at % 251) as u8).collect();
-    let chunk = Frame::LinkChunk(CHUNK);
-    link.send_with_payload(&chunk, [&bytes, b""]);
-    link.send_with_payload(&ahead(7, 4), [b"data", b""]);
-    link.send_with_payload(&chunk, [&bytes, b""]);
-    bytes
-}
-
-/// Room of the next read, and its number of pieces. The arguments are the number of reads so far,
-/// and how much of the chunk is still to come. `None`: the chunk has no place.
-type Cuts = fn(usize, usize) -> Option<(usize, usize)>;
-
-/// Takes what [`send_chunks`] has sent. Returns the bytes of both chunks, and how many of them were
-/// read to their place.
-fn take_chunks(left: &mut LinkSocket, right: &mut LinkSocket, cuts: Cuts) -> (Vec<u8>, usize) {
-    let give_up_at = Instant::now() + PATIENCE;
-    let all = 2 * CHUNK.bytes as usize;
-    let (mut came, mut placed, mut messages, mut reads) = (Vec::new(), 0, 0, 0);
-    while came.len() < all {
-        assert!(Instant::now() < give_up_at, "{} bytes came", came.len());
-        left.flush().unwrap();
-        right.begin_round();
-        let next = right.chunk_to_read();
-        reads += 1;
-        match next.and_then(|chunk| cuts(reads, chunk.bytes as usize)) {
-            Some((room, pieces)) => {
-                let mut place = vec![0; room];
-                let pieces = place.chunks_mut(room.div_ceil(pieces)).map(Place::of);
-                let bytes = right.read_chunk(pieces, Instant::now()).unwrap() as usize;
-                came.extend_from_slice(&place[..bytes]);
-                placed += bytes;
-            }
-            None => drop(right.read(Instant::now()).unwrap()),
-        }
-        while let Some(frame) = right.next_of_round::<Frame>().unwrap() {
-            match frame {
-                Frame::LinkChunk(chunk) => {
-                    assert_eq!(chunk.of, CHUNK.of);
-                    came.extend_from_slice(right.payload(chunk.bytes as usize));
-                }
-                message => {
-                    assert_eq!(message, ahead(7, 4));
-                    assert_eq!((right.payload(4), came.len()), (&b"data"[..], all / 2));
-                    messages += 1;
-                }
-            }
-        }
-    }
-    assert_eq!(messages, 1);
-    (came, placed)
-}
-
-/// Parts arrive whole, however much is read to its place, and in whatever pieces.
-#[test]
-fn chunks_come_in_as_many_frames_as_it_takes() {
-    let ways: [(&str, Cuts); 5] = [
-        ("nowhere", |_, _| None),
-        ("whole", |_, bytes| Some((bytes, 1))),
-        ("in pieces", |_, bytes| Some((bytes, bytes.min(100)))),
-        ("little by little", |_, bytes| Some((bytes.min(1000), 3))),
-        ("now and then", |read, bytes| (read % 3 == 0).then_some((bytes, 2))),
-    ];
-    for (name, cuts) in ways {
-        for buffer in [None, Some(16 << 10)] {
-            let (mut left, mut right) = pair();
-            if let Some(bytes) = buffer {
-                SockRef::from(&*left.stream).set_send_buffer_size(bytes).unwrap();
-                SockRef::from(&*right.stream).set_recv_buffer_size(bytes).unwrap();
-            }
-            let bytes = send_chunks(&mut left);
-            let (came, placed) = take_chunks(&mut left, &mut right, cuts);
-            assert!(came == [&bytes[..], &bytes[..]].concat(), "{name}: other bytes");
-            assert_eq!(placed > 0, name != "nowhere", "{name}");
-        }
-    }
-}
-
-/// No byte of a record goes to its place before it has opened.
-#[test]
-fn chunks_in_records_are_handed_out_and_not_read_to_their_place() {
-    let [_, (mut left, mut right)] = pairs();
-    assert!(left.room().is_none_or(|room| room <= MAX_EAGER_BYTES.into()));
-    let bytes = send_chunks(&mut left);
-    let (came, placed) = take_chunks(&mut left, &mut right, |_, bytes| Some((bytes, 1)));
-    assert!(came == [&bytes[..], &bytes[..]].concat(), "other bytes");
-    assert_eq!(placed, 0);
-}
-
-#[test]
-fn a_link_that_ends_in_a_chunk_has_ended() {
-    let (mut left, mut right) = pair();
-    let chunk = Frame::LinkChunk(CHUNK);
-    left.send_with_payload(&chunk, [b"begun", b""]);
-    drop(left);
-    let begun = Frame::LinkChunk(CHUNK.first(5));
-    assert_eq!(receive::<Frame>(&mut right), Ok(begun));
-    let mut place = [0; 100];
-    right.wake(false);
-    right.begin_round();
-    assert_eq!(right.chunk_to_read(), CHUNK.after(5));
-    let ended = right.read_chunk([Place::of(&mut place)].into_iter(), Instant::now());
-    assert_eq!(ended, Err(LinkError::Gone(Departure::LinkClosed)));
 }
 
 #[test]
