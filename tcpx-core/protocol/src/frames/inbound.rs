@@ -11,6 +11,12 @@ const READ_BYTES: usize = 2 * (MAX_EAGER_BYTES as usize + 4096);
 /// The same at first: the cost of an unauthenticated connection, and a peer on whose link little
 /// comes.
 const FIRST_READ_BYTES: usize = 1024;
+/// Bytes read by one call once a long chunk has begun. They hold the next frame. The limit is
+/// small so that most of what follows that frame goes to its place, and not through the storage.
+const READ_BYTES_AT_CHUNK: usize = 4096;
+/// Bytes of a long chunk, at least. Several shorter ones come with one read, and those for memory
+/// of a GPU are copied there together.
+const LONG_CHUNK_BYTES: u32 = 32 << 10;
 /// Factor by which reads grow after a read that had no room for more.
 const GROWTH: usize = 4;
 
@@ -27,6 +33,8 @@ pub struct Inbound {
     filled: usize,
     /// Bytes that are read by one call now.
     read_bytes: usize,
+    /// The most that it has been so far, for which there is room where nothing is kept.
+    most_read_bytes: usize,
     /// Bytes that were moved to the front so far.
     #[cfg(test)]
     moved: u64,
@@ -39,6 +47,7 @@ impl Default for Inbound {
             taken: 0,
             filled: 0,
             read_bytes: FIRST_READ_BYTES,
+            most_read_bytes: FIRST_READ_BYTES,
             #[cfg(test)]
             moved: 0,
         }
@@ -69,9 +78,10 @@ impl Inbound {
     /// Returns the room for the next bytes: some at least. More than one read waits only when
     /// nothing is decoded; the storage grows then.
     pub fn room(&mut self) -> &mut [u8] {
+        let most = self.most_read_bytes;
         let waiting = self.filled - self.taken;
-        let is_short = self.storage.len() - self.filled < self.read_bytes / 2;
-        let is_large = self.storage.len() > self.read_bytes && waiting <= self.read_bytes / 2;
+        let is_short = self.storage.len() - self.filled < most / 2;
+        let is_large = self.storage.len() > most && waiting <= most / 2;
         if waiting <= self.taken && (is_short || is_large || waiting == 0) {
             self.storage.copy_within(self.taken..self.filled, 0);
             (self.taken, self.filled) = (0, waiting);
@@ -81,23 +91,38 @@ impl Inbound {
             }
         }
         if is_large {
-            self.storage.truncate(self.filled.max(self.read_bytes));
+            self.storage.truncate(self.filled.max(most));
             self.storage.shrink_to_fit();
         }
         if self.storage.len() == self.filled {
             self.storage.resize(2 * self.filled, 0);
         }
-        if self.storage.len() < self.read_bytes {
-            self.storage.resize(self.read_bytes, 0);
+        if self.storage.len() < most {
+            self.storage.resize(most, 0);
         }
-        &mut self.storage[self.filled..]
+        let end = self.room_end();
+        &mut self.storage[self.filled..end]
+    }
+
+    fn room_end(&self) -> usize {
+        self.storage.len().min(self.filled + self.read_bytes)
     }
 
     /// Notes that this many bytes were written to the room.
     pub fn fill(&mut self, bytes: usize) {
-        self.filled = (self.filled + bytes).min(self.storage.len());
-        if self.filled == self.storage.len() {
+        let end = self.room_end();
+        self.filled = (self.filled + bytes).min(end);
+        if self.filled == end {
             self.read_bytes = (GROWTH * self.read_bytes).min(READ_BYTES);
+            self.most_read_bytes = self.most_read_bytes.max(self.read_bytes);
+        }
+    }
+
+    /// Notes that a chunk of this many bytes has begun. The rest of a long one goes to its place,
+    /// so reads take little until one has no room for more.
+    pub fn begin_chunk(&mut self, bytes: u32) {
+        if bytes >= LONG_CHUNK_BYTES {
+            self.read_bytes = self.read_bytes.min(READ_BYTES_AT_CHUNK);
         }
     }
 }
@@ -219,6 +244,30 @@ mod tests {
                 assert!(inbound.storage.len() <= READ_BYTES, "{read} bytes a read");
             }
         }
+    }
+
+    /// A chunk of 100 KiB that is read whole is copied once more.
+    #[test]
+    fn reads_take_little_once_a_long_chunk_has_begun_and_grow_again() {
+        let (mut inbound, mut next) = (Inbound::default(), 0);
+        let read_all = |inbound: &mut Inbound, next: &mut u8| {
+            let read = arrive(inbound, usize::MAX, next).len();
+            inbound.take(read);
+            read
+        };
+        while read_all(&mut inbound, &mut next) < READ_BYTES {}
+        inbound.begin_chunk(LONG_CHUNK_BYTES - 1);
+        assert_eq!(read_all(&mut inbound, &mut next), READ_BYTES);
+        for _ in 0..3 {
+            inbound.begin_chunk(LONG_CHUNK_BYTES);
+            assert_eq!(read_all(&mut inbound, &mut next), READ_BYTES_AT_CHUNK);
+            assert_eq!(read_all(&mut inbound, &mut next), GROWTH * READ_BYTES_AT_CHUNK);
+        }
+        while read_all(&mut inbound, &mut next) < READ_BYTES {}
+        assert_eq!(inbound.storage.len(), READ_BYTES, "the room stays");
+        inbound = Inbound::default();
+        inbound.begin_chunk(LONG_CHUNK_BYTES);
+        assert_eq!(inbound.room().len(), FIRST_READ_BYTES);
     }
 
     /// A slow frame: its bytes come one by one, and are not moved each time.

@@ -18,9 +18,6 @@ use crate::error::Departure;
 /// Number of frames of one peer that are handled in one round, so that no peer keeps the others
 /// waiting.
 pub(super) const FRAMES_A_ROUND: usize = 2048;
-/// Number of bytes that one read takes behind a chunk that goes to its place. They hold the next
-/// frame. The limit is small so that most of what follows that frame can go to its place too.
-const BEHIND_PART: usize = 4096;
 /// Largest number of places of one read, including one for the bytes behind the chunk.
 const MAX_PLACES: usize = 64;
 
@@ -68,9 +65,7 @@ impl LinkSocket {
         let mut places: SmallVec<[Place<'_>; MAX_PLACES]> =
             places.take(MAX_PLACES - 1).map(Place::for_a_while).collect();
         if chunk.after(room_of(&places)).is_none() {
-            let behind = self.inbound.room();
-            let most = behind.len().min(BEHIND_PART);
-            places.push(Place::of(&mut behind[..most]));
+            places.push(Place::of(self.inbound.room()));
         }
         let room = room_of(&places);
         let outcome = shared_bytes::receive(&self.stream, &mut places);
@@ -151,7 +146,17 @@ impl LinkSocket {
     #[inline]
     pub(crate) fn next_frame<F: LinkFrame>(&mut self) -> Result<Option<F>, LinkError> {
         match &mut self.records {
-            None => take_frame(&mut self.inbound, &mut self.chunk).map_err(LinkError::Frame),
+            None => {
+                let is_new = self.chunk.is_none();
+                let frame = take_frame::<F>(&mut self.inbound, &mut self.chunk);
+                let frame = frame.map_err(LinkError::Frame)?;
+                if is_new {
+                    let parts = [frame.as_ref().and_then(F::as_chunk), self.chunk];
+                    let bytes = parts.into_iter().flatten().map(|part| part.bytes).sum();
+                    self.inbound.begin_chunk(bytes);
+                }
+                Ok(frame)
+            }
             Some(records) => {
                 opened_frame(&mut records.incoming, &mut self.inbound, &mut self.chunk)
             }

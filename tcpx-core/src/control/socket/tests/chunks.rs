@@ -86,6 +86,54 @@ fn chunks_come_in_as_many_frames_as_it_takes() {
     }
 }
 
+/// However much a read took before.
+#[test]
+fn all_but_the_first_bytes_of_a_chunk_go_to_their_place() {
+    const SHORT: LinkChunk = LinkChunk { of: MessageId::Write(9), bytes: 100_000 };
+    let (mut left, mut right) = pair();
+    let mut place = vec![0; SHORT.bytes as usize];
+    // Reads grow while they have no room for more.
+    for _ in 0..50 {
+        left.send_with_payload(&ahead(7, 60_000), [&[1; 60_000], b""]);
+    }
+    let mut messages = 0;
+    until("all messages come", || {
+        left.flush().unwrap();
+        right.fill(Instant::now()).unwrap();
+        while right.next_frame::<Frame>().unwrap().is_some() {
+            messages += 1;
+        }
+        messages == 50
+    });
+    for number in 0..5 {
+        left.send_with_payload(&Frame::LinkChunk(SHORT), [&[number; SHORT.bytes as usize], b""]);
+        let (mut came, mut copied) = (0, 0);
+        until("the chunk comes", || {
+            left.flush().unwrap();
+            right.wake(false);
+            right.begin_round();
+            match right.chunk_to_read() {
+                Some(rest) => {
+                    let room = &mut place[came..][..rest.bytes as usize];
+                    let read = right.read_chunk([Place::of(room)].into_iter(), Instant::now());
+                    came += read.unwrap() as usize;
+                }
+                None => drop(right.read(Instant::now()).unwrap()),
+            }
+            while let Some(frame) = right.next_of_round::<Frame>().unwrap() {
+                let Frame::LinkChunk(part) = frame else { panic!("{frame:?}") };
+                let bytes = part.bytes as usize;
+                place[came..][..bytes].copy_from_slice(right.payload(bytes));
+                (came, copied) = (came + bytes, copied + bytes);
+            }
+            came == place.len()
+        });
+        assert!(place.iter().all(|byte| *byte == number), "other bytes");
+        // The first chunk may have been in the storage as a whole.
+        assert!(number == 0 || copied <= 4096, "{copied} bytes were copied");
+    }
+}
+
 /// No byte of a record goes to its place before it has opened.
 #[test]
 fn chunks_in_records_are_handed_out_and_not_read_to_their_place() {
