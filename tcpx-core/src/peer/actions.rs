@@ -50,7 +50,7 @@ impl Connection {
     fn report_link_room(&mut self, left: u64) {
         // Bytes of operations only go on a link on which nothing waits.
         let is_asked =
-            left > 0 && self.protocol.sends_link_chunks() && self.link.unsent_bytes() == 0;
+            left > 0 && self.protocol.sends_link_chunks() && self.link.waiting_bytes() == 0;
         let room = if is_asked { self.link.room() } else { None };
         // Whatever the kernel takes, this end must send some for the kernel to say when it takes
         // more.
@@ -69,7 +69,7 @@ impl Connection {
         mut chunk_bytes_left: u64,
         cx: &mut Resources,
     ) -> Result<()> {
-        self.protocol.handle_unsent(self.link.unsent_bytes());
+        self.protocol.handle_unsent(self.link.waiting_bytes());
         self.report_link_room(chunk_bytes_left);
         while !self.copies.is_full()
             && let Some(action) = self.protocol.poll_action()
@@ -81,8 +81,9 @@ impl Connection {
             let sent = link_chunk_bytes(&action);
             self.execute(action, cx)?;
             if let Some(sent) = sent {
-                if self.link.unsent_bytes() > 0 {
-                    self.protocol.handle_unsent(self.link.unsent_bytes());
+                let waiting = self.link.waiting_bytes();
+                if waiting > 0 {
+                    self.protocol.handle_unsent(waiting);
                 }
                 chunk_bytes_left = chunk_bytes_left.saturating_sub(sent);
                 self.report_link_room(chunk_bytes_left);

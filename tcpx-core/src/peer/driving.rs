@@ -68,6 +68,13 @@ impl Connection {
     /// and so to send it, takes a while. The frames leave while a GPU copies the chunks down.
     fn post_and_flush(&mut self, now: Instant, cx: &mut Resources) -> Result<bool> {
         let moved = self.deferred.is_none() && self.post_chunks(now, cx)?;
+        let queued = self.link.unsent_bytes();
+        if queued > 0 && self.link.waiting_bytes() == 0 && self.protocol.sends_link_chunks() {
+            // What is queued leaves with the bytes of the operation, in one call.
+            self.execute_actions(cx)?;
+            self.flush()?;
+            return Ok(true);
+        }
         Ok(moved | self.flush()?)
     }
 

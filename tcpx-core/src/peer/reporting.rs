@@ -23,6 +23,11 @@ fn is_of_the_way(error: &Error) -> bool {
 }
 
 impl Connection {
+    #[cfg(test)]
+    pub(crate) fn segments_sent_on_link(&self) -> u32 {
+        self.link.segments_sent()
+    }
+
     /// Reports finished chunks to the protocol.
     pub(super) fn report_finished(&mut self, cx: &mut Resources) -> Result<()> {
         if self.finished.is_empty() {

@@ -28,6 +28,12 @@ pub(crate) fn stats(stream: impl AsFd) -> Option<TcpStats> {
     Some(TcpStats::of_connection(info.tcpi_total_retrans, info.tcpi_rtt))
 }
 
+/// Returns how many segments with bytes were sent.
+#[cfg(test)]
+pub(crate) fn segments_sent(stream: &TcpStream) -> u32 {
+    tcp_info(stream).expect("a connection").tcpi_data_segs_out
+}
+
 fn tcp_info(stream: impl AsFd) -> io::Result<libc::tcp_info> {
     let stream = stream.as_fd();
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();

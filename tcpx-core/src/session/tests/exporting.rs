@@ -10,9 +10,10 @@ use tcpx_protocol::error::RemoteProblem;
 use tcpx_protocol::exports::exported_range::ExportKey;
 use tcpx_testkit::PATIENCE;
 
-use super::{connect, connected, open, patient, soft, uses};
+use super::{connect, connected, open, part, patient, soft, take_turns, uses};
 use crate::error::{Phase, PluginHang, RegistrationProblem};
 use crate::plugin::registrations::stage::PendingDeregistration;
+use crate::settings::LinkBytes;
 use crate::workers::JobStep;
 use crate::{
     Access, Departure, Error, ExportOptions, MemoryId, MemoryRange, MemoryType, OperationKind,
@@ -308,4 +309,37 @@ fn requests_of_peers_wait_for_a_copy_to_or_from_the_memory() {
         }
         assert!(matches!(operation.status(), OperationStatus::Done));
     }
+}
+
+/// A segment of its own costs a trip through the system at both ends. The loopback's have up to 64
+/// KiB.
+#[test]
+fn the_frame_of_a_write_leaves_in_one_segment_with_its_first_bytes() {
+    const WRITES: u32 = 50;
+    const BYTES: u64 = 100_000;
+    let [left, right] = connected(patient().link_bytes(LinkBytes::Most(u64::MAX)));
+    let [here, there] = [&left, &right]
+        .map(|session| session.allocate(BYTES, MemoryType::Host).expect("there is room"));
+    let key = right.export(there, ExportOptions::new(RemoteAccess::ReadWrite)).expect("it is");
+    let local = [MemoryRange { memory: here, offset: 0, bytes: BYTES }];
+    let remote = [RemoteRange { key: &key, offset: 0, bytes: BYTES }];
+    let write = left.prepare("right", OperationKind::Write, &local, &remote).expect("they fit");
+    let sent = || {
+        let engine = left.shared.engine().expect("no fork");
+        let (_, peer) = engine.peer("right").expect("it is known");
+        peer.connection().expect("it is up").segments_sent_on_link()
+    };
+    let run = || {
+        write.post(None).expect("it is not under way");
+        let is_over = || matches!(write.status(), OperationStatus::Done);
+        take_turns(&[&left, &right], "the write", is_over);
+    };
+    // The peer learns the lists with the first one.
+    run();
+    let before = sent();
+    (0..WRITES).for_each(|_| run());
+    let segments = sent() - before;
+    assert!((2 * WRITES..2 * WRITES + 10).contains(&segments), "{segments} segments");
+    drop(write);
+    part(&left, &right);
 }
