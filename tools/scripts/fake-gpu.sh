@@ -63,7 +63,8 @@ tests() {
     local bounce
     part 120 "$(program tcpx-cuda tcpx_cuda)"
     part 120 "$(program tcpx-unpack tcpx_unpack)"
-    suite tcpx-unpack 300 backends:: gpu_fault::
+    # More of the same submissions are for a GPU, and for memory of the host.
+    suite tcpx-unpack 300 backends:: gpu_fault:: --skip many_more_submits
     part 120 "$(program tcpx-softnet tcpx_softnet)"
     suite tcpx-softnet 120 driver_calls::
     # What the core does with GPUs by itself. All else of it is in the sessions.

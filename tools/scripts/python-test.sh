@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests the Python package as users get it, from its wheel in fresh environments:
 #   tools/scripts/python-test.sh all               builds the wheel, and tests it with each Python from 3.10 on that is here
+#   tools/scripts/python-test.sh ends              the same with the oldest and the newest of these: it is one wheel for all
 #   tools/scripts/python-test.sh WHEEL [PYTHON...] the wheel is from cargo xtask python
 # With TCPX_TEST_LARGE=1 a GiB moves as well, and TCPX_SOAK_SECONDS is the length of the soak at the end, 20 without it.
 #   tools/scripts/python-test.sh soak SECONDS      builds it, and does everything over and over: memory, threads and
@@ -59,14 +60,15 @@ for variable in "${!TCPX_@}"; do unset "$variable"; done
 [[ -z $large ]] || export TCPX_TEST_LARGE=$large
 export TCPX_LISTEN=127.0.0.1:0 PYTHONDONTWRITEBYTECODE=1
 
-if [[ ${1:?all, soak or a wheel} == soak ]]; then
+if [[ ${1:?all, ends, soak or a wheel} == soak ]]; then
     wheel=$(build)
     environment "$target/python-soak" python3 "$wheel"
     exec "$target/python-soak/bin/python" "$tests/soak.py" "${2:?for how many seconds}"
 fi
-if [[ $1 == all ]]; then
+if [[ $1 == all || $1 == ends ]]; then
     wheel=$(build)
     mapfile -t found < <(pythons)
+    [[ $1 == all ]] || ((${#found[@]} < 3)) || found=("${found[0]}" "${found[-1]}")
 else
     wheel=$(realpath "$1")
     found=("${@:2}")

@@ -126,8 +126,8 @@ pub(super) const STEPS: &[TestStep] = &[
     in_parallel(step(
         "python",
         Tier::Deep,
-        "the Python package, from its wheel in fresh environments",
-        "tools/scripts/python-test.sh all",
+        "the Python package, from its wheel in fresh environments: the oldest and the newest Python",
+        "tools/scripts/python-test.sh ends",
     )),
     step(
         "faults",
@@ -156,7 +156,7 @@ pub(super) const STEPS: &[TestStep] = &[
     step(
         "python-large",
         Tier::Nightly,
-        "the Python package, with more than a GiB at once",
+        "the Python package with each Python, and with more than a GiB at once",
         "TCPX_TEST_LARGE=1 tools/scripts/python-test.sh all",
     ),
     step(

@@ -15,7 +15,7 @@ use crate::types::{Direction, MemoryType};
 /// Conversations in each run of the tests, for each kind of terms.
 const FEW: u64 = 400;
 /// Conversations in a deep run.
-const MANY: u64 = 8_000;
+const MANY: u64 = 4_000;
 
 const TAG: i64 = 7;
 /// Of a message that travels with its frame, of some that share a chunk, of one that has a few
@@ -212,7 +212,7 @@ fn the_kth_send_of_a_tag_meets_the_kth_receive_where_short_ones_go_ahead() {
 }
 
 #[test]
-#[ignore = "deep: 24,000 conversations"]
+#[ignore = "deep: 12,000 conversations"]
 fn the_kth_send_of_a_tag_meets_the_kth_receive_in_many_orders() {
     for eager in [Eager::Off, Eager::Delivered, Eager::Ahead] {
         send_all_lists(eager, MANY);
