@@ -72,7 +72,7 @@ pub use extent::PAGE_BYTES;
 pub use gpu::{CudaGpu, CurrentContext};
 #[cfg(any(test, feature = "test-gpu"))]
 pub use held_stream::HeldStream;
-pub use marked_stream::{Doubt, MarkedStream};
+pub use marked_stream::{Doubt, Mark, MarkedStream};
 pub use module::{Function, Module};
 pub use pinned_buffer::PinnedBuffer;
 #[cfg(any(test, feature = "test-gpu"))]

@@ -2,6 +2,7 @@
 //! Streams of copies with marks that the host reads without the driver.
 
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ const DOUBT_AFTER: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct MarkedStream<W: AsRef<PinnedBuffer> = PinnedBuffer> {
     stream: Stream,
-    word: ManuallyDrop<W>,
+    word: ManuallyDrop<Arc<W>>,
     made: u64,
     reached: u64,
     /// Whether a copy was queued behind the newest mark.
@@ -54,7 +55,7 @@ impl<W: AsRef<PinnedBuffer>> MarkedStream<W> {
         let stream = Stream::new(gpu)?;
         let made = Self {
             stream,
-            word: ManuallyDrop::new(word),
+            word: ManuallyDrop::new(Arc::new(word)),
             made: 0,
             reached: 0,
             is_unmarked: false,
@@ -86,7 +87,7 @@ impl<W: AsRef<PinnedBuffer>> MarkedStream<W> {
         let next = self.made + 1;
         // SAFETY: the word is at the start of pinned memory, which is leaked unless the stream has
         // ended. The host wrote it before the first mark, and reads it atomically since.
-        unsafe { self.stream.write_word(self.word.as_ref().device_address(), next as u32) }?;
+        unsafe { self.stream.write_word(self.buffer().device_address(), next as u32) }?;
         (self.made, self.is_unmarked) = (next, false);
         Ok(next)
     }
@@ -106,8 +107,17 @@ impl<W: AsRef<PinnedBuffer>> MarkedStream<W> {
         let is_quiet = self.reached == before && before < self.made;
         if self.doubt.is_due(is_quiet) && self.stream.is_idle_from_anywhere()? {
             self.reached = self.made;
+            // For those who watch a mark. The stream writes nothing any more.
+            self.word().store(self.made as u32, Ordering::Release);
         }
         Ok(self.reached)
+    }
+
+    /// Returns a mark for threads that do not have the stream. It is the mark of this number, which
+    /// was made.
+    #[must_use]
+    pub fn watch(&self, mark: u64) -> Mark<W> {
+        Mark { word: Arc::clone(&self.word), number: mark as u32 }
     }
 
     /// Returns the number of marks that [`reached`](Self::reached) has not returned.
@@ -127,11 +137,40 @@ impl<W: AsRef<PinnedBuffer>> MarkedStream<W> {
         (has_reached_all && !self.is_unmarked) || self.stream.is_over()
     }
 
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: the start of pinned memory of whole pages, which is not freed while `self` lives.
-        // The host uses it through this function only, and the GPU writes it whole.
-        unsafe { AtomicU32::from_ptr(self.word.as_ref().as_ptr().cast()) }
+    fn buffer(&self) -> &PinnedBuffer {
+        W::as_ref(&self.word)
     }
+
+    fn word(&self) -> &AtomicU32 {
+        word_of(self.buffer())
+    }
+}
+
+/// One mark of a [`MarkedStream`], for any thread. It keeps the memory of the word.
+#[derive(Debug)]
+pub struct Mark<W: AsRef<PinnedBuffer> = PinnedBuffer> {
+    word: Arc<W>,
+    number: u32,
+}
+
+impl<W: AsRef<PinnedBuffer>> Mark<W> {
+    /// Returns whether the stream has reached the mark. What was queued before it is visible to
+    /// this thread then. Costs one load.
+    ///
+    /// A GPU that has failed reaches nothing, and only the stream finds that out.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        // Acquire: what was copied is used only after this load.
+        let word = word_of(W::as_ref(&self.word)).load(Ordering::Acquire);
+        // Fewer than half of all numbers are under way.
+        word.wrapping_sub(self.number) <= u32::MAX / 2
+    }
+}
+
+fn word_of(buffer: &PinnedBuffer) -> &AtomicU32 {
+    // SAFETY: the start of pinned memory of whole pages, which is not freed while it is lent. The
+    // host uses it through this function only, and the GPU writes it whole.
+    unsafe { AtomicU32::from_ptr(buffer.as_ptr().cast()) }
 }
 
 impl<W: AsRef<PinnedBuffer>> Drop for MarkedStream<W> {
@@ -229,14 +268,42 @@ mod tests {
             unsafe { stream.copy(host.address(), device.address(), 1 << 20) }.unwrap();
             assert_eq!(stream.mark(), Ok(number));
             drop(entered);
-            while stream.reached().unwrap() < number {
+            let mark = stream.watch(number);
+            let is_reached = |stream: &mut MarkedStream| match number % 2 {
+                0 => mark.is_reached(),
+                _ => stream.reached().unwrap() >= number,
+            };
+            while !is_reached(&mut stream) {
                 std::hint::spin_loop();
             }
             let mut bytes = vec![0; 1 << 20];
             host.read(0, &mut bytes).unwrap();
             assert!(bytes.iter().all(|byte| *byte == number as u8), "mark {number}");
         }
+        assert_eq!(stream.reached(), Ok(50));
         assert_eq!((stream.under_way(), stream.is_over()), (0, true));
+        // A mark outlives its stream.
+        let mark = stream.watch(50);
+        drop(stream);
+        assert!(mark.is_reached());
+    }
+
+    #[test]
+    fn a_mark_is_reached_from_its_number_on() {
+        let Some(gpu) = test_gpu() else { return };
+        let stream = MarkedStream::new(&gpu).unwrap();
+        for (word, number, expected) in [
+            (0, 1, false),
+            (1, 1, true),
+            (7, 1, true),
+            (u32::MAX, 0, false),
+            (0, u32::MAX, true),
+            (3, u32::MAX, true),
+            (u32::MAX - 1, u32::MAX, false),
+        ] {
+            stream.word().store(word, Ordering::Relaxed);
+            assert_eq!(stream.watch(number.into()).is_reached(), expected, "{word}, {number}");
+        }
     }
 
     #[test]
@@ -250,6 +317,7 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(start.elapsed() > DOUBT_AFTER);
+        assert!(stream.watch(1).is_reached());
     }
 
     #[test]
