@@ -25,9 +25,9 @@
 //! [`Settings::inline_bytes`], or somewhat longer when no other is under way, follows its record
 //! on the control socket. A longer one is cut into chunks of [`Settings::chunk_bytes`]; each chunk
 //! is announced by a record and sent bare on the next data socket that has room. A post only
-//! queues, and begins the copy down of what lies in a GPU. `test` moves the bytes: it drives the
-//! whole comm, except that a request which is finished already is reported without a system call.
-//! One call moves a bounded number of bytes.
+//! queues, begins the copy down of what lies in a GPU, and wakes the helper threads for it. `test`
+//! moves the bytes: it drives the whole comm, except that a request which is finished already is
+//! reported without a system call. One call moves a bounded number of bytes.
 //!
 //! A receive into host memory goes where it was posted and leaves an empty slot in the unpack
 //! queue. A receive into device memory goes to pages of 4 KiB of the bounce region, one region per

@@ -49,7 +49,9 @@ pub(crate) use piece::Piece;
 pub(crate) use receive_pages::{ReceivePages, entries, pages_of};
 pub(crate) use region::{DiscardOutcome, Region};
 pub(crate) use registration::{BindError, MemoryKind, Registration};
-pub(crate) use stager::{Staged, Stager};
+#[cfg(test)]
+pub(crate) use stager::idle_stream;
+pub(crate) use stager::{CopyMark, Staged, Stager};
 pub(crate) use stager_slot::StagerSlot;
 pub(crate) use unpack_queue::UnpackQueue;
 pub(crate) use uploader::Uploader;

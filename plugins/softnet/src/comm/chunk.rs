@@ -4,7 +4,7 @@ use std::io;
 use std::net::TcpStream;
 
 use crate::hooks::{ArrivalHooks, Hook};
-use crate::memory::{IoList, NicSource, Piece, Region};
+use crate::memory::{CopyMark, IoList, NicSource, Piece, Region};
 use crate::nic_memory::HeldFragments;
 
 /// Source of memory for a chunk that gets it as its bytes arrive.
@@ -30,6 +30,8 @@ pub(crate) struct Chunk {
     pub(crate) held: HeldFragments,
     /// Place where a NIC finds the bytes, where a NIC sends them.
     pub(super) source: Option<NicSource>,
+    /// Present where a GPU copies the bytes to the memory, and may be at it.
+    copied: Option<CopyMark>,
     /// Whether the memory is the plugin's own, which nothing reads before the chunk is moved.
     pub(super) unseen: bool,
     /// Whether the connection ended before the chunk was moved, or before its memory was read.
@@ -53,6 +55,7 @@ impl Chunk {
             arrival: Hook::new(None),
             held: HeldFragments::default(),
             source: None,
+            copied: None,
             unseen: false,
             failed: false,
             calls_to_end: 0,
@@ -65,6 +68,16 @@ impl Chunk {
     /// Makes the chunk one that a NIC sends from where it is.
     pub(crate) fn sent_from(self, source: Option<NicSource>) -> Self {
         Self { source, ..self }
+    }
+
+    /// Makes the chunk one whose bytes are there when the mark is reached.
+    pub(super) fn copied_at(self, mark: CopyMark) -> Self {
+        Self { copied: Some(mark), ..self }
+    }
+
+    /// Returns whether the bytes of the chunk are not there yet.
+    pub(super) fn awaits_copy(&self) -> bool {
+        self.copied.as_ref().is_some_and(|mark| !mark.is_reached())
     }
 
     /// Makes the chunk one in the plugin's own memory, which nothing reads before it is moved.
@@ -118,8 +131,11 @@ impl Chunk {
         }
     }
 
-    /// Lists what is left; false when the list takes no more.
+    /// Lists what is left, if it is there; false when the list takes no more.
     pub(super) fn list(&self, list: &mut IoList<'_>) -> bool {
+        if self.awaits_copy() {
+            return false;
+        }
         let mut within = self.within;
         self.pieces[self.piece..].iter().all(|piece| {
             let rest = piece.slice(within, piece.len());

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tcpx_comm::poll::Interest;
 
@@ -15,7 +15,11 @@ use tcpx_sys::CpuSet;
 
 /// Most bytes that one socket call moves.
 const CALL_BYTES: usize = 1 << 20;
-/// Pause before a helper tries again to place bytes that were read from a socket.
+/// Longest time for which a helper looks without a pause whether a GPU has copied a chunk down: as
+/// long as a thread takes to wake.
+const COPY_SPIN: Duration = Duration::from_micros(50);
+/// Pause before a helper tries again to place bytes that were read from a socket, or looks whether
+/// a GPU has copied a chunk down.
 const HELD_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -27,6 +31,8 @@ struct Shared {
     /// Whether the helper waits or is about to, or was woken and does not run yet. A hint: the lock
     /// of a lane decides who runs it.
     resting: AtomicBool,
+    /// Whether the helper waits for a GPU that copies a chunk down, or did when it began to wait.
+    awaits_copy: AtomicBool,
 }
 
 impl Shared {
@@ -75,6 +81,7 @@ impl HelperThreads {
                 stop: AtomicBool::new(false),
                 asleep: AtomicBool::new(false),
                 resting: AtomicBool::new(false),
+                awaits_copy: AtomicBool::new(false),
             });
             let theirs = Arc::clone(&shared);
             let cpus = cpus.cloned();
@@ -99,6 +106,14 @@ impl HelperThreads {
     /// to run at any moment.
     pub(crate) fn is_resting(&self, lane: usize) -> bool {
         self.of(lane).resting.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the thread of a lane waits for a GPU: the end of the copy must wake it.
+    pub(crate) fn awaits_copy(&self, lane: usize) -> bool {
+        // Pairs with the fence in `run`: either the helper sees the end of the copy, or we see that
+        // it waits.
+        fence(Ordering::SeqCst);
+        self.of(lane).awaits_copy.load(Ordering::Relaxed)
     }
 
     /// Notifies the thread of a lane that the lane has a new chunk.
@@ -135,12 +150,15 @@ impl Drop for HelperThreads {
 
 fn run(lanes: &[Arc<Lane>], shared: &Shared) {
     while !shared.stop.load(Ordering::SeqCst) {
-        if run_all(lanes) {
+        if run_all(lanes) || is_copied_soon(lanes) {
             continue;
         }
+        let awaits_copy = lanes.iter().any(|lane| lane.awaits_copy());
+        shared.awaits_copy.store(awaits_copy, Ordering::Relaxed);
         shared.set_resting(true);
         fence(Ordering::SeqCst);
-        // Chunks that came before the store were not announced, so look once more before waiting.
+        // Chunks that came before the stores were not announced, nor were copies that ended before
+        // them, so look once more before waiting.
         if run_all(lanes) {
             shared.set_resting(false);
             continue;
@@ -160,11 +178,32 @@ fn run_all(lanes: &[Arc<Lane>]) -> bool {
     lanes.iter().filter(|lane| has_moved(lane)).count() > 0
 }
 
+/// Waits a moment for a GPU where chunks wait for it. Returns whether it has copied any.
+fn is_copied_soon(lanes: &[Arc<Lane>]) -> bool {
+    let waiting = || lanes.iter().filter(|lane| lane.awaits_copy()).count();
+    let before = waiting();
+    if before == 0 {
+        return false;
+    }
+    let end = Instant::now() + COPY_SPIN;
+    while Instant::now() < end {
+        if waiting() < before {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    false
+}
+
 /// Waits for new chunks and for the sockets of lanes that are blocked.
 fn sleep(lanes: &[Arc<Lane>], shared: &Shared) -> io::Result<()> {
     let mut descriptors = vec![(shared.wake.as_fd(), Interest::Read)];
-    descriptors.extend(lanes.iter().filter_map(|lane| lane.readiness()));
-    // What a lane has read and could not place, the socket does not show.
-    let is_held = lanes.iter().any(|lane| lane.holds_bytes());
+    let mut is_held = false;
+    for lane in lanes {
+        // What a lane has read and could not place, the socket does not show, nor a GPU's copies.
+        let awaits_copy = lane.awaits_copy();
+        is_held |= awaits_copy || lane.holds_bytes();
+        descriptors.extend(lane.readiness().filter(|_| !awaits_copy));
+    }
     wait(&descriptors, is_held.then_some(HELD_PAUSE)).map(drop)
 }

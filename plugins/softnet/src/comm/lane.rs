@@ -296,6 +296,15 @@ impl Lane {
         self.has_chunks() && lock(&self.state).socket_io.has_bytes()
     }
 
+    /// Returns whether the front chunk waits for a GPU that copies its bytes.
+    pub(crate) fn awaits_copy(&self) -> bool {
+        let state = lock(&self.state);
+        match state.chunks.front() {
+            Some(front) => front.awaits_copy(),
+            None => lock(&self.incoming).front().is_some_and(Chunk::awaits_copy),
+        }
+    }
+
     fn is_read(&self, state: &mut LaneState) -> bool {
         state.socket_io.reap_completions(&self.socket);
         !state.socket_io.is_idle()

@@ -151,6 +151,25 @@ impl Lanes {
         self.notified[index] = false;
     }
 
+    /// Notifies the helper of lane `index` at once, where it moves what is queued there.
+    pub(crate) fn notify(&mut self, index: usize) {
+        if let Some(helpers) = &self.helpers
+            && !self.notified[index]
+            && !self.lanes[index].has_at_most(CALLER_BYTES)
+        {
+            helpers.notify(index);
+            self.notified[index] = true;
+        }
+    }
+
+    /// Notes that the bytes of a chunk of lane `index` are there now. The next [`Self::run`]
+    /// notifies the helper that waits for them.
+    pub(crate) fn note_copied(&mut self, index: usize) {
+        if self.helpers.as_ref().is_some_and(|helpers| helpers.awaits_copy(index)) {
+            self.notified[index] = false;
+        }
+    }
+
     /// Returns whether any lane takes another chunk.
     pub(crate) fn has_any_room(&self) -> bool {
         (0..self.lanes.len()).any(|index| self.has_room(index))
@@ -190,6 +209,10 @@ impl Lanes {
             }
             if !self.notified[index] {
                 let is_short = lane.has_at_most(CALLER_BYTES) && helpers.is_asleep(index);
+                if is_short && lane.awaits_copy() {
+                    needs_call = needs_call.max(NeedsCall::Soon);
+                    continue;
+                }
                 let is_blocked = is_short && run_until_blocked(lane, &mut left);
                 // A caller that watches the socket comes back when there is more to receive. No
                 // other thread would, and bytes that wait to be sent wait for room.

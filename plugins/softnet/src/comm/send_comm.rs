@@ -1,6 +1,6 @@
 //! Send comms. A message is cut into chunks, which are announced on the control socket and queued
 //! on the data sockets. Chunks of GPU memory are copied to pinned pages before that. Where the
-//! comm was idle, they are announced when the copy begins.
+//! comm was idle, they are queued when the copy begins, and leave when it has ended.
 //! - `queueing`: whether and where the next message goes.
 //! - `outgoing`: what is queued.
 //! - `readiness`: what a caller waits for.
@@ -114,8 +114,9 @@ impl SendComm {
         })
     }
 
-    /// Queues a message and returns its number. Nothing leaves before [`Self::test`], but a copy
-    /// down from a GPU begins. Without memory the message never gets done.
+    /// Queues a message and returns its number. A copy down from a GPU begins, and helper threads
+    /// may send what it has copied. Nothing else leaves before [`Self::test`]. Without memory the
+    /// message never gets done.
     pub(crate) fn post(
         &mut self,
         memory: Option<Piece>,
@@ -140,6 +141,8 @@ impl SendComm {
             self.requests.stick(number);
         }
         if self.requests.ring.is_only_unreported(number) {
+            // What has left may have done so since the last test.
+            self.queue_staged();
             self.outgoing.begin();
         }
         self.queue_from_gpu();
@@ -306,6 +309,9 @@ impl SendComm {
             chunk.pieces.clear();
             spare.push(chunk.pieces);
         });
+        if has_harvested {
+            self.outgoing.note_left();
+        }
         has_harvested
     }
 }

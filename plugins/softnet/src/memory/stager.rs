@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
 
-use tcpx_cuda::{CudaError, CudaGpu, MarkedStream, PinnedBuffer};
+use tcpx_cuda::{CudaError, CudaGpu, Mark, MarkedStream, PinnedBuffer};
 
 use super::copies::{BusyClock, DOWN, WORD_BYTES, drain};
 use super::piece::Piece;
@@ -30,6 +30,9 @@ const MAX_SLOTS: usize = 64;
 /// Most copies under way, not counting those of one chunk. The driver takes some hundred more;
 /// beyond that it would wait for the oldest.
 const MOST_COPIES: usize = 512;
+
+/// Mark behind the copies of a chunk, for the thread that sends it.
+pub(crate) type CopyMark = Mark<Pooled<PinnedBuffer>>;
 
 /// Chunk whose bytes are in its slot, or on their way there.
 #[derive(Clone, Copy, Debug)]
@@ -206,6 +209,11 @@ impl Stager {
         self.under_way.get(index).copied()
     }
 
+    /// Returns the mark behind the copies of a chunk under way.
+    pub(crate) fn mark(&self, chunk: &Staged) -> CopyMark {
+        self.stream.watch(chunk.mark)
+    }
+
     /// Returns the message of the oldest chunk.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.under_way.front().map(|chunk| chunk.number)
@@ -244,6 +252,12 @@ impl Drop for Stager {
         // or the context is broken, and with it whatever was queued.
         unsafe { ManuallyDrop::drop(&mut self.buffer) };
     }
+}
+
+/// Returns a stream that has copied nothing.
+#[cfg(test)]
+pub(crate) fn idle_stream(gpu: &CudaGpu) -> Result<MarkedStream<Pooled<PinnedBuffer>>, CudaError> {
+    MarkedStream::with_word(gpu, Pooled::new(gpu, WORD_BYTES)?)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::comm::zerocopy::ZeroCopy;
 use crate::hooks::HookSet;
 #[cfg(feature = "hooks")]
 use crate::hooks::{Hooks, SocketHooks};
-use crate::memory::{BounceBuffer, Piece};
+use crate::memory::{BounceBuffer, Piece, idle_stream};
 use crate::sync::Waker;
 
 /// Returns connected sockets, ours and the peer's. With `is_small` they hold few bytes, and the
@@ -251,6 +251,45 @@ fn long_chunks_and_full_sockets_are_left_to_the_helper() {
         wait_until(|| {
             total += drain(&mut theirs[0]);
             total == bytes
+        });
+        wait_until(|| harvested(&lanes) == [true]);
+    }
+}
+
+#[test]
+fn a_chunk_waits_for_the_gpu_that_copies_it_and_those_before_it_do_not() {
+    let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+    let bounce = BounceBuffer::new(1 << 20, false).expect("mapping");
+    for (threads, bytes) in [(0, CALLER_BYTES), (1, CALLER_BYTES), (1, 2 * CALLER_BYTES)] {
+        let (ours, mut theirs) = sockets(1, false);
+        let options = CommOptions { threads, ..options(HookSet::default(), ZeroCopy::Off) };
+        let mut lanes = Lanes::new(in_clear(ours), Side::Send, &options).expect("threads");
+        let mut stream = idle_stream(&gpu).expect("it opens");
+        let chunk = |number| Chunk::new(number, 0, vec![bounce.region().piece(0, bytes)]);
+        lanes.push(0, chunk(0));
+        lanes.push(0, chunk(1).copied_at(stream.watch(1)));
+        let has_helper = threads > 0;
+        let mut total = 0;
+        wait_until(|| {
+            lanes.run();
+            total += drain(&mut theirs[0]);
+            total == bytes && (!has_helper || is_helper_asleep(&lanes))
+        });
+        assert_eq!(harvested(&lanes), [true]);
+        wait_until(|| {
+            assert!(lanes.run() >= NeedsCall::Soon, "no descriptor shows it");
+            assert_eq!(drain(&mut theirs[0]), 0, "bytes that are not there");
+            !has_helper || lanes.helpers.as_ref().is_some_and(|it| it.awaits_copy(0))
+        });
+        let entered = gpu.enter().expect("the GPU is there");
+        stream.mark().expect("a mark");
+        drop(entered);
+        wait_until(|| stream.reached().expect("no error") == 1);
+        lanes.note_copied(0);
+        wait_until(|| {
+            lanes.run();
+            total += drain(&mut theirs[0]);
+            total == 2 * bytes
         });
         wait_until(|| harvested(&lanes) == [true]);
     }

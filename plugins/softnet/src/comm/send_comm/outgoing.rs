@@ -8,7 +8,7 @@ use crate::comm::chunk::Chunk;
 use crate::comm::control_socket::ControlOut;
 use crate::comm::lane_order::RoundRobin;
 use crate::comm::lanes::Lanes;
-use crate::memory::{NicSource, Piece};
+use crate::memory::{CopyMark, NicSource, Piece};
 
 /// Records and chunks on their way to the sockets.
 #[derive(Debug)]
@@ -16,10 +16,10 @@ pub(super) struct Outgoing {
     pub(super) lanes: Lanes,
     order: RoundRobin,
     pub(super) records: ControlOut,
-    /// Sockets of the chunks that are announced and not queued yet, in order: the oldest of those
+    /// Sockets of the chunks that are queued while a GPU copies them, in order: the oldest of those
     /// that are being staged.
-    announced: VecDeque<usize>,
-    /// Whether a chunk was queued since the comm was idle.
+    ahead: VecDeque<usize>,
+    /// Whether the bytes of a chunk were there since the comm was idle.
     has_begun: bool,
     pub(super) spare: Vec<Vec<Piece>>,
 }
@@ -30,7 +30,7 @@ impl Outgoing {
             order: RoundRobin::new(lanes.len()),
             lanes,
             records: ControlOut::default(),
-            announced: VecDeque::new(),
+            ahead: VecDeque::new(),
             has_begun: false,
             spare: Vec::new(),
         }
@@ -39,6 +39,11 @@ impl Outgoing {
     /// Notes that the comm was idle, and that a message is posted.
     pub(super) fn begin(&mut self) {
         self.has_begun = false;
+    }
+
+    /// Notes that a chunk has left.
+    pub(super) fn note_left(&mut self) {
+        self.has_begun = true;
     }
 
     /// Queues a whole message behind its record.
@@ -58,33 +63,45 @@ impl Outgoing {
         source: Option<NicSource>,
     ) -> bool {
         let Some(lane) = self.record_chunk(number, offset, total, memory) else { return false };
-        self.queue(lane, number, offset, memory, source);
+        self.has_begun = true;
+        let chunk = self.chunk(number, offset, memory).sent_from(source);
+        self.lanes.push(lane, chunk);
         true
     }
 
-    /// Returns the number of chunks that are announced and not queued.
-    pub(super) fn announced(&self) -> usize {
-        self.announced.len()
+    /// Returns the number of chunks that are queued while a GPU copies them.
+    pub(super) fn ahead(&self) -> usize {
+        self.ahead.len()
     }
 
-    /// Queues the record of a chunk whose bytes are not there yet. Returns false when no socket has
-    /// room, or another chunk was queued since the comm was idle.
-    pub(super) fn announce(&mut self, number: u64, offset: u32, total: u32, memory: Piece) -> bool {
+    /// Queues a chunk whose bytes are there when `copied` is reached, and its record. The helper
+    /// thread wakes meanwhile. Returns false when no socket has room, or the bytes of another chunk
+    /// were there since the comm was idle.
+    pub(super) fn push_ahead(
+        &mut self,
+        number: u64,
+        offset: u32,
+        total: u32,
+        memory: Piece,
+        copied: CopyMark,
+    ) -> bool {
         if self.has_begun {
             return false;
         }
         let Some(lane) = self.record_chunk(number, offset, total, memory) else { return false };
-        self.announced.push_back(lane);
+        self.ahead.push_back(lane);
+        let chunk = self.chunk(number, offset, memory).copied_at(copied);
+        self.lanes.push(lane, chunk);
+        self.lanes.notify(lane);
         true
     }
 
-    /// Queues the oldest announced chunk, whose bytes are there now; returns false when its socket
-    /// has no room, or no chunk is announced.
-    pub(super) fn push_announced(&mut self, number: u64, offset: u32, memory: Piece) -> bool {
-        let front = self.announced.front().copied();
-        let Some(lane) = front.filter(|lane| self.lanes.has_room(*lane)) else { return false };
-        self.announced.pop_front();
-        self.queue(lane, number, offset, memory, None);
+    /// Notes that the bytes of the oldest of those chunks are there. Returns false when there is
+    /// none.
+    pub(super) fn note_copied(&mut self) -> bool {
+        let Some(lane) = self.ahead.pop_front() else { return false };
+        self.has_begun = true;
+        self.lanes.note_copied(lane);
         true
     }
 
@@ -103,17 +120,9 @@ impl Outgoing {
         Some(lane)
     }
 
-    fn queue(
-        &mut self,
-        lane: usize,
-        number: u64,
-        offset: u32,
-        memory: Piece,
-        source: Option<NicSource>,
-    ) {
-        self.has_begun = true;
+    fn chunk(&mut self, number: u64, offset: u32, memory: Piece) -> Chunk {
         let mut pieces = self.spare.pop().unwrap_or_default();
         pieces.push(memory);
-        self.lanes.push(lane, Chunk::new(number, offset, pieces).sent_from(source));
+        Chunk::new(number, offset, pieces)
     }
 }

@@ -68,7 +68,7 @@ impl SendComm {
         }
         if self.is_staged(number) {
             let is_all_staged = self.stage_message(number);
-            self.announce_staged();
+            self.queue_ahead();
             return is_all_staged;
         }
         // Records are in the order of the messages, so no message overtakes one that is staged.
@@ -99,19 +99,20 @@ impl SendComm {
         true
     }
 
-    /// Announces the chunks that are being staged, where the comm was idle and the first of them is
-    /// not there yet: the records travel while the copies run. When all chunks of a stream are
-    /// announced like this, long messages take an eighth more processor
-    /// (docs/benchmarks/2026-11-30-gpu-bursts.md). The record of an inline message goes with its
-    /// bytes, so those of chunks behind it wait.
-    fn announce_staged(&mut self) {
+    /// Queues the chunks that are being staged, where the comm was idle and the first of them is
+    /// not there yet. The records travel and the helper threads wake while the copies run. When all
+    /// chunks of a stream are queued like this, long messages take a fifth more processor
+    /// (docs/benchmarks/2026-12-01-gpu-ahead.md). The record of an inline message goes with its
+    /// bytes, so chunks behind it wait.
+    fn queue_ahead(&mut self) {
         let Some(stager) = &self.stager else { return };
-        while let Some(chunk) = stager.under_way(self.outgoing.announced()) {
+        while let Some(chunk) = stager.under_way(self.outgoing.ahead()) {
             let Staged { number, offset, memory, .. } = chunk;
             let Some(send) = self.requests.ring.get_mut(number) else { return };
             let total = send.memory.len() as u32;
             let is_inline = chunk.is_whole(total) && total <= self.inline_bytes;
-            if is_inline || !self.outgoing.announce(number, offset, total, memory) {
+            let copied = stager.mark(&chunk);
+            if is_inline || !self.outgoing.push_ahead(number, offset, total, memory, copied) {
                 return;
             }
             send.records += 1;
@@ -119,7 +120,7 @@ impl SendComm {
     }
 
     /// Queues the chunks whose bytes are in pinned pages, in order, while the sockets have room.
-    fn queue_staged(&mut self) {
+    pub(super) fn queue_staged(&mut self) {
         loop {
             let Some(stager) = &mut self.stager else { return };
             let chunk = match stager.ready() {
@@ -142,12 +143,13 @@ impl SendComm {
     /// Queues one chunk whose bytes are in pinned pages; returns false when the sockets have no
     /// room.
     fn queue_copied(&mut self, chunk: Staged) -> bool {
+        // One that is queued may have left, and its message with it.
+        if self.outgoing.note_copied() {
+            return true;
+        }
         let Staged { number, offset, memory, .. } = chunk;
         let Some(send) = self.requests.ring.get_mut(number) else { return false };
         let total = send.memory.len() as u32;
-        if self.outgoing.announced() > 0 {
-            return self.outgoing.push_announced(number, offset, memory);
-        }
         if chunk.is_whole(total) && total <= self.inline_bytes {
             send.unsent -= total;
             send.inline = Some(memory);

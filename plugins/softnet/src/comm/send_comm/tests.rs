@@ -1,5 +1,6 @@
-//! Tests of the time at which chunks of GPU memory are announced, over both ends of a comm.
+//! Tests of the time at which chunks of GPU memory are queued, over both ends of a comm.
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ struct Ends {
     /// What the memory contains.
     content: Vec<u8>,
     received: Piece,
+    /// The receiver's data socket.
+    data: TcpStream,
     /// Offset and number of bytes of each send, in order.
     posted: Vec<(usize, usize)>,
     /// Number of sends that are done, and of messages that were received and compared too.
@@ -37,8 +40,17 @@ struct Ends {
 
 impl Ends {
     fn new(gpu: &CudaGpu, threads: usize) -> Self {
+        Self::with_chunks(gpu, threads, None)
+    }
+
+    /// Connects ends with chunks of this many bytes.
+    fn with_chunks(gpu: &CudaGpu, threads: usize, chunk_bytes: Option<u32>) -> Self {
         let scenario = Scenario { lanes: 1, threads, recv_sync: false, encrypted: false };
-        let (ours, theirs) = sockets(scenario.lanes, false);
+        let (mut ours, mut theirs) = sockets(scenario.lanes, false);
+        if let Some(bytes) = chunk_bytes {
+            (ours.chunk_bytes, theirs.chunk_bytes) = (bytes, bytes);
+        }
+        let data = theirs.data[0].socket.try_clone().expect("a descriptor");
         let memory = DeviceBuffer::new(gpu, MEMORY as u64).expect("there is room");
         let content: Vec<u8> = (0..MEMORY).map(|at| (at % 251) as u8).collect();
         memory.copy_from_host(0, &content).expect("inside");
@@ -58,6 +70,7 @@ impl Ends {
             registration: Arc::new(registration.expect("the GPU's memory")),
             content,
             received: bounce.region().piece(0, MEMORY),
+            data,
             posted: Vec::new(),
             sent: 0,
             finished: 0,
@@ -73,8 +86,8 @@ impl Ends {
         number.expect("there is room")
     }
 
-    fn announced(&self) -> usize {
-        self.sender.outgoing.announced()
+    fn ahead(&self) -> usize {
+        self.sender.outgoing.ahead()
     }
 
     /// Drives the oldest send until it is done.
@@ -114,45 +127,61 @@ impl Ends {
 }
 
 #[test]
-fn chunks_are_announced_while_the_gpu_copies_them() {
+fn chunks_are_queued_while_the_gpu_copies_them() {
     let Some(gpu) = tcpx_cuda::test_gpu() else { return };
     for threads in [0, 1] {
         let mut ends = Ends::new(&gpu, threads);
         // No test has looked for the end of a copy yet.
         ends.post(LONG);
-        assert_eq!(ends.announced(), CHUNKS);
+        assert_eq!(ends.ahead(), CHUNKS);
         ends.post(LONG);
-        assert_eq!(ends.announced(), 2 * CHUNKS);
+        assert_eq!(ends.ahead(), 2 * CHUNKS);
         ends.finish();
-        assert_eq!(ends.announced(), 0);
+        ends.post(LONG);
+        assert_eq!(ends.ahead(), CHUNKS, "the others have left");
+        ends.finish();
     }
 }
 
 #[test]
-fn chunks_behind_an_inline_message_are_announced_after_it() {
+fn a_helper_sends_what_the_gpu_has_copied_before_the_first_test() {
+    let Some(gpu) = tcpx_cuda::test_gpu() else { return };
+    let mut ends = Ends::with_chunks(&gpu, 1, Some(256 << 10));
+    for _ in 0..20 {
+        ends.post(256 << 10);
+        let start = Instant::now();
+        while !matches!(ends.data.peek(&mut [0]), Ok(1)) {
+            assert!(start.elapsed() < LIMIT, "nothing leaves");
+        }
+        ends.finish();
+    }
+}
+
+#[test]
+fn chunks_behind_an_inline_message_are_queued_after_it() {
     let Some(gpu) = tcpx_cuda::test_gpu() else { return };
     let mut ends = Ends::new(&gpu, 0);
     for bytes in [LONG, INLINE, LONG, INLINE] {
         ends.post(bytes);
     }
-    assert_eq!(ends.announced(), CHUNKS, "the inline message's bytes are not there");
+    assert_eq!(ends.ahead(), CHUNKS, "the inline message's bytes are not there");
     ends.finish();
 }
 
 #[test]
-fn chunks_that_follow_others_are_announced_with_their_bytes() {
+fn chunks_that_follow_others_are_queued_with_their_bytes() {
     let Some(gpu) = tcpx_cuda::test_gpu() else { return };
     let mut ends = Ends::new(&gpu, 0);
     ends.post(LONG);
     ends.post(LONG);
     ends.finish_one();
     // One is left, whose copies may be under way.
-    let before = ends.announced();
+    let before = ends.ahead();
     ends.post(LONG);
-    assert_eq!(ends.announced(), before);
+    assert_eq!(ends.ahead(), before);
     ends.finish();
     // Idle again.
     ends.post(LONG);
-    assert_eq!(ends.announced(), CHUNKS);
+    assert_eq!(ends.ahead(), CHUNKS);
     ends.finish();
 }
