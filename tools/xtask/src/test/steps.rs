@@ -108,7 +108,15 @@ pub(super) const STEPS: &[TestStep] = &[
         "fuzz",
         Tier::Deep,
         "each fuzz target for a moment",
-        "tools/scripts/fuzz.sh 5",
+        "tools/scripts/fuzz.sh 3",
+    )),
+    // Its build wants the common folder: it runs beside steps that build little there. The steps
+    // behind it are short, so that no thread ends late.
+    in_parallel(step(
+        "python",
+        Tier::Deep,
+        "the Python package, from its wheel in fresh environments: the oldest and the newest Python",
+        "tools/scripts/python-test.sh ends",
     )),
     in_parallel(step(
         "publish",
@@ -121,13 +129,6 @@ pub(super) const STEPS: &[TestStep] = &[
         Tier::Deep,
         "the workspace for aarch64, without its tests",
         "tools/scripts/aarch64.sh check",
-    )),
-    // The last of these: its build wants the folder of the installation's and the packages'.
-    in_parallel(step(
-        "python",
-        Tier::Deep,
-        "the Python package, from its wheel in fresh environments: the oldest and the newest Python",
-        "tools/scripts/python-test.sh ends",
     )),
     step(
         "faults",
