@@ -45,24 +45,25 @@ impl PythonPackage {
         let words = ["--package", "tcpx-python", "--lib", "--profile", &self.profile];
         let artifacts = program::link(root, &words, &linker)?;
         let module = artifacts.iter().find_map(module).ok_or(InstallError::Missing(MODULE))?;
+        // At once: a build beside this one may link it again, for another glibc.
+        let module_needs = self.install(&module, &tree.package("tcpx")?.join(INSTALLED_MODULE))?;
         let command = program::build(root, &self.profile, &linker)?;
-        let files = [
-            (module, tree.package("tcpx")?.join(INSTALLED_MODULE)),
-            (command.program, tree.scripts()?.join(PROGRAM)),
-        ];
-        let mut newest = None;
-        for (from, to) in files {
-            file::copy(&from, &to)?;
-            if self.debug == DebugInfo::Strip {
-                tool::run(Command::new(self.arch.tool("strip")).arg("--strip-debug").arg(&to))?;
-            }
-            newest = newest.max(needed::check(&to, self.glibc)?);
-        }
+        let command_needs = self.install(&command.program, &tree.scripts()?.join(PROGRAM))?;
+        let newest = module_needs.max(command_needs);
         let mut packages = command.packages;
         packages.extend(artifacts.iter().filter_map(build::package));
         let of = ["tcpx-cli", "tcpx-python"];
         licenses::install_for(root, &of, "the package tcpx", &packages, &tree.licenses())?;
         tree.pack(root, TAG, newest.ok_or(InstallError::Missing(GLIBC))?, self.arch, &self.folder)
+    }
+
+    /// Copies what was built into the wheel. Returns the glibc that it needs, if any.
+    fn install(&self, from: &Path, to: &Path) -> Result<Option<Glibc>, InstallError> {
+        file::copy(from, to)?;
+        if self.debug == DebugInfo::Strip {
+            tool::run(Command::new(self.arch.tool("strip")).arg("--strip-debug").arg(to))?;
+        }
+        needed::check(to, self.glibc)
     }
 }
 
