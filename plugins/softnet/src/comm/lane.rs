@@ -31,9 +31,6 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 /// Chunks that a lane takes before it counts as full.
 const MAX_CHUNKS: usize = 32;
 
-/// Reason why a lane ends when its peer closes the socket.
-const CLOSED: &str = "the peer closed it";
-
 /// Outcome of one run of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -227,7 +224,7 @@ impl Lane {
             IoOutcome::Blocked => Progress::Blocked,
             IoOutcome::Again => Progress::Held,
             IoOutcome::Closed => {
-                self.die(state, &CLOSED);
+                self.die(state, &"the peer closed it");
                 Progress::Idle
             }
             IoOutcome::Failed(error) => {
@@ -238,12 +235,8 @@ impl Lane {
             IoOutcome::Refused(error) => {
                 let error = Arc::new(error);
                 state.reason = Some(FailureReason::Nic(Arc::clone(&error)));
-                match error.diagnosis() {
-                    Some(diagnosis) => {
-                        self.die(state, &format_args!("{error} [{}]", diagnosis.code));
-                    }
-                    None => self.die(state, &error),
-                }
+                let code = error.diagnosis().map(|diagnosis| format!(" [{}]", diagnosis.code));
+                self.die(state, &format_args!("{error}{}", code.unwrap_or_default()));
                 Progress::Idle
             }
         }
@@ -298,11 +291,8 @@ impl Lane {
 
     /// Returns whether the front chunk waits for a GPU that copies its bytes.
     pub(crate) fn awaits_copy(&self) -> bool {
-        let state = lock(&self.state);
-        match state.chunks.front() {
-            Some(front) => front.awaits_copy(),
-            None => lock(&self.incoming).front().is_some_and(Chunk::awaits_copy),
-        }
+        let (state, incoming) = (lock(&self.state), lock(&self.incoming));
+        state.chunks.front().or(incoming.front()).is_some_and(Chunk::awaits_copy)
     }
 
     fn is_read(&self, state: &mut LaneState) -> bool {

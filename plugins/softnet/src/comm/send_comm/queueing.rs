@@ -111,8 +111,11 @@ impl SendComm {
             let Some(send) = self.requests.ring.get_mut(number) else { return };
             let total = send.memory.len() as u32;
             let is_inline = chunk.is_whole(total) && total <= self.inline_bytes;
+            if is_inline {
+                return;
+            }
             let copied = stager.mark(&chunk);
-            if is_inline || !self.outgoing.push_ahead(number, offset, total, memory, copied) {
+            if !self.outgoing.push_ahead(number, offset, total, memory, copied) {
                 return;
             }
             send.records += 1;
